@@ -1,0 +1,5 @@
+"""`python -m edge_transformer` is the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""Triangular attention: one function, interchangeable engines.
+
+The update of edge (i, j) mixes a value for every triangle (i, l, j), that is for every way through a third node l:
+
+    out_ij = sum_l softmax_l(q_il . k_lj / sqrt(head_dim)) * (v1_il * v2_lj)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .einsum import einsum_attention
+
+KEYS = ("lj", "ij")
+VALUES = ("product", "left")
+ENGINES: dict[str, Callable[..., Tensor]] = {"einsum": einsum_attention}
+
+
+def triangular_attention(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    *,
+    node_mask: Tensor | None = None,
+    causal_from: int | None = None,
+    key: str = "lj",
+    value: str = "product",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """Triangular attention over all pairs of nodes.
+
+    Args:
+        q, k, v1, v2: `[batch, n, n, heads, head_dim]`, one vector an edge and head.
+        node_mask: bool `[batch, n]`, True for a real node. Edges of padding nodes come out as zero.
+        causal_from: the first target node of a decoder's graph. Target nodes are no pivots for edges among earlier
+            nodes, so that no edge sees the future. None for a graph without order.
+        key: "lj" as in the paper; "ij" is its attention ablation (the key comes from the edge that is updated).
+        value: "product" as in the paper; "left" is its value ablation (v1 alone; `v2` may be None).
+        dropout_p: probability of dropping an attention weight. Give 0 outside training.
+        engine: "auto" or one of `ENGINES`.
+
+    Returns:
+        `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros.
+    """
+    _check(q, k, v1, v2, node_mask, causal_from, key, value, dropout_p)
+    return ENGINES[resolve_engine(engine)](
+        q, k, v1, None if value == "left" else v2, node_mask, causal_from, key, dropout_p
+    )
+
+
+def resolve_engine(engine: str) -> str:
+    """The engine that will run for this request."""
+    if engine == "auto":
+        return "einsum"
+    if engine not in ENGINES:
+        raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
+    return engine
+
+
+def _check(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int | None,
+    key: str,
+    value: str,
+    dropout_p: float,
+) -> None:
+    """Refuse what would otherwise fail deep inside an engine, or quietly compute nonsense."""
+    if key not in KEYS:
+        raise ValueError(f"key={key!r} is not known; choose one of {list(KEYS)}")
+    if value not in VALUES:
+        raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
+    if v2 is None and value == "product":
+        raise ValueError('value="product" needs v2; it may be None only with value="left"')
+    if q.dim() != 5 or q.shape[1] != q.shape[2]:
+        raise ValueError(f"q must be [batch, n, n, heads, head_dim], but its shape is {list(q.shape)}")
+    if min(q.shape[1:]) < 1:
+        raise ValueError(f"n, heads and head_dim must be at least 1, but the shape of q is {list(q.shape)}")
+    for name, tensor in (("k", k), ("v1", v1), ("v2", v2)):
+        if tensor is None:
+            continue
+        if tensor.shape != q.shape:
+            raise ValueError(f"{name} must have the shape of q, {list(q.shape)}, but has {list(tensor.shape)}")
+        if tensor.dtype != q.dtype or tensor.device != q.device:
+            raise ValueError(
+                f"{name} is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on {q.device}; they must agree"
+            )
+    if not q.dtype.is_floating_point:
+        raise ValueError(f"q, k, v1 and v2 must be floating point, but are {q.dtype}")
+    if node_mask is not None:
+        if node_mask.dtype != torch.bool or node_mask.shape != q.shape[:2]:
+            raise ValueError(
+                f"node_mask must be bool [batch, n] = {list(q.shape[:2])}, "
+                f"but is {node_mask.dtype} {list(node_mask.shape)}"
+            )
+        if node_mask.device != q.device:
+            raise ValueError(f"node_mask is on {node_mask.device}, but q is on {q.device}")
+    if causal_from is not None and not 0 <= causal_from <= q.shape[1]:
+        raise ValueError(f"causal_from must lie between 0 and n={q.shape[1]}, but is {causal_from}")
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"dropout_p must be at least 0 and below 1, but is {dropout_p}")

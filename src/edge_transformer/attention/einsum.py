@@ -1,0 +1,59 @@
+"""Triangular attention as the paper writes it, equations (4) to (8): the oracle that every other engine is tested against.
+
+It builds tensors of n^3 * dim numbers, so it is for small graphs and for tests.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def einsum_attention(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int | None,
+    key: str,
+    dropout_p: float,
+) -> Tensor:
+    """The plain equations. `v2 = None` is the value ablation; see `triangular_attention` for the rest."""
+    n, head_dim = q.shape[1], q.shape[-1]
+    # scores[b, i, l, j, h] = q[b, i, l, h] . k[b, l, j, h] / sqrt(head_dim)
+    pattern = "bilhd,bljhd->biljh" if key == "lj" else "bilhd,bijhd->biljh"
+    scores = torch.einsum(pattern, q, k) * head_dim**-0.5
+
+    allowed = allowed_triangles(n, node_mask, causal_from, q.device)  # (B or 1, n, n, n, 1), or None for all
+    if allowed is None:
+        weights = scores.softmax(dim=2)
+    else:
+        # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
+        weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
+    weights = F.dropout(weights, dropout_p, training=dropout_p > 0)
+
+    if v2 is None:
+        return torch.einsum("biljh,bilhd->bijhd", weights, v1)
+    values = torch.einsum("bilhd,bljhd->biljhd", v1, v2)  # (B, n, n, n, h, d): the cost of plain equations
+    return torch.einsum("biljh,biljhd->bijhd", weights, values)
+
+
+def allowed_triangles(
+    n: int, node_mask: Tensor | None, causal_from: int | None, device: torch.device
+) -> Tensor | None:
+    """Which triangles (i, l, j) count: bool (B or 1, i, l, j, 1), or None where all of them do.
+
+    A triangle with a padding node does not count. In a decoder's graph, whose target nodes start at `causal_from`, a
+    target node l is no pivot for an edge (i, j) of two earlier nodes: that would show the edge its future.
+    """
+    allowed = None
+    if node_mask is not None:
+        allowed = node_mask[:, :, None, None] & node_mask[:, None, :, None] & node_mask[:, None, None, :]
+    if causal_from is not None:
+        node = torch.arange(n, device=device)
+        i, pivot, j = node[:, None, None], node[None, :, None], node[None, None, :]
+        causal = ((pivot < causal_from) | (pivot <= i) | (pivot <= j))[None]
+        allowed = causal if allowed is None else allowed & causal
+    return None if allowed is None else allowed[..., None]

@@ -1,0 +1,286 @@
+"""CLUTRR in its official CSV layout: reading, checking, writing.
+
+A folder holds training files (`*train.csv`), test files (`*test.csv`) and sometimes validation files. A row is a story:
+a graph of people with a relation on some directed edges, and a query edge whose relation is to be inferred. An edge
+(a, b) labelled `son` says that b is a's son.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UserError
+from ..files import replacing
+
+Fact = tuple[int, str, int]  # (a, relation, c): c is a's relation
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """One composition: `conclusion` = (a, r, c) follows from `premises` = (a, r1, b) and (b, r2, c)."""
+
+    conclusion: Fact
+    premises: tuple[Fact, Fact]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A labelled graph and the question asked about it. Nodes are numbered from 0."""
+
+    edges: tuple[tuple[int, int], ...]  # in the order they are told
+    relations: tuple[str, ...]  # relations[e] is what edges[e][1] is to edges[e][0]
+    query: tuple[int, int]
+    target: str
+    names: tuple[str, ...]  # one a node
+    genders: tuple[str, ...] = ()  # "male" or "female", one a node; empty where not known
+    proof: tuple[ProofStep, ...] = ()  # the query's step first, as in the official files; empty where not known
+    needed: int | None = None  # how many edges the answer needs, where the story also tells others
+
+    @property
+    def k(self) -> int:
+        """The number of relations that lead to the answer, which is the number of reasoning steps plus one."""
+        return len(self.edges) if self.needed is None else self.needed
+
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class ClutrrData:
+    """One CLUTRR folder. Test stories are keyed by their number of relations, k."""
+
+    name: str
+    fingerprint: str  # of the bytes of all files read
+    train: tuple[Story, ...]
+    tests: dict[int, tuple[Story, ...]]
+    valid: tuple[Story, ...] = ()
+
+
+REQUIRED_COLUMNS = ("story_edges", "edge_types", "query_edge", "target")
+COLUMNS = (  # of the official files, in their order
+    *("", "id", "story", "query", "text_query", "target", "text_target", "clean_story", "proof_state", "f_comb"),
+    *("task_name", "story_edges", "edge_types", "query_edge", "genders", "syn_story", "node_mapping", "task_split"),
+)
+SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
+MAX_CELL = 1_000_000  # characters; a story is a few hundred
+MAX_NODES = 512
+
+
+def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
+    """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
+    files = {split: sorted(folder.glob(f"*{pattern}.csv")) for split, pattern in SPLIT_PATTERNS.items()}
+    for split in ("train", "test"):
+        if not files[split]:
+            raise UserError(f"{folder}: found no *{split}.csv; expected a CLUTRR folder with train and test files")
+    digest = hashlib.sha256()
+    stories: dict[str, list[Story]] = {}
+    for split, paths in files.items():
+        stories[split] = []
+        for path in paths:
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+            stories[split] += read_stories(path, progress)
+    tests: dict[int, list[Story]] = {}
+    for story in stories["test"]:
+        tests.setdefault(story.k, []).append(story)
+    return ClutrrData(
+        name=folder.resolve().name,
+        fingerprint=digest.hexdigest()[:16],
+        train=tuple(stories["train"]),
+        tests={k: tuple(tests[k]) for k in sorted(tests)},
+        valid=tuple(stories["valid"]),
+    )
+
+
+def read_stories(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Story]:
+    """Read one CSV file; the first broken row ends the reading with an error that names its line."""
+    path = Path(path)
+    stories = []
+    csv.field_size_limit(MAX_CELL)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            missing = [column for column in REQUIRED_COLUMNS if column not in (reader.fieldnames or ())]
+            if missing:
+                found = ", ".join(reader.fieldnames) if reader.fieldnames else "an empty file"
+                raise DataError(path, 1, found, f"the columns {', '.join(REQUIRED_COLUMNS)}")
+            line = reader.line_num + 1
+            for row in reader:
+                stories.append(_read_row(row, path, line))
+                line = reader.line_num + 1  # a quoted story may span several lines; name the row's first one
+                if progress:
+                    progress(1)
+    except csv.Error as error:
+        raise DataError(path, reader.line_num, str(error), "a CSV file") from error
+    except UnicodeDecodeError as error:
+        raise DataError(path, None, f"bytes that are no text ({error.reason})", "UTF-8") from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    if not stories:
+        raise DataError(path, 1, "no rows", "at least one story")
+    return stories
+
+
+def _read_row(row: dict[str, str | None], path: Path, line: int) -> Story:
+    def fail(column: str, expected: str) -> DataError:
+        return DataError(path, line, f"{column} = {row.get(column)!r}", expected)
+
+    if None in row or None in row.values():
+        raise DataError(path, line, "a row with another number of cells than the header", "as many cells as columns")
+    pairs = "a list of pairs of node numbers, such as [(0, 1), (1, 2)]"
+    edges = _literal(row["story_edges"])
+    if not isinstance(edges, list) or not edges or not all(map(_is_edge, edges)):
+        raise fail("story_edges", pairs)
+    relations = _literal(row["edge_types"])
+    if not isinstance(relations, list) or not all(isinstance(relation, str) and relation for relation in relations):
+        raise fail("edge_types", "a list of relations, such as ['son', 'sister']")
+    if len(relations) != len(edges):
+        raise fail("edge_types", f"one relation for each of the {len(edges)} edges")
+    query = _literal(row["query_edge"])
+    if not _is_edge(query):
+        raise fail("query_edge", "a pair of node numbers, such as (0, 2)")
+    # Some releases number the targets and keep their names in a column of their own.
+    target = row.get("target_text") or row["target"]
+    if not target:
+        raise fail("target", "a relation")
+
+    names, genders = _people(row, edges, query)
+    if names is None:
+        raise fail("genders", "name:gender for each node, such as Ann:female,Bob:male")
+    for column, pairs_of_column in (("story_edges", edges), ("query_edge", [query])):
+        for pair in pairs_of_column:
+            if max(pair) >= len(names):
+                raise fail(column, f"nodes that exist, 0 to {len(names) - 1}")
+    told = dict(zip(edges, relations, strict=True))
+    if any(told[edge] != relation for edge, relation in zip(edges, relations, strict=True)):
+        raise fail("edge_types", "one relation an edge; an edge that is told twice is told with the same one")
+    proof = _read_proof(row.get("proof_state") or "", names)
+    if proof is None:
+        raise fail("proof_state", "a list of {(a, relation, c): [(a, relation, b), (b, relation, c)]} over known names")
+    return Story(tuple(edges), tuple(relations), query, target, names, genders, proof, _needed(row, len(edges)))
+
+
+def _needed(row: dict[str, str | None], edges: int) -> int | None:
+    """k as the task's name gives it ("task_2.4" has k = 4), where the story tells more edges than that."""
+    k = (row.get("task_name") or "").rpartition(".")[2]
+    return int(k) if k.isdecimal() and 1 < int(k) < edges else None
+
+
+def _people(
+    row: dict[str, str | None], edges: list[tuple[int, int]], query: tuple[int, int]
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Names and genders of the nodes, in their order. Without a `genders` column the nodes are named by number."""
+    cell = row.get("genders")
+    if not cell:
+        count = max(max(pair) for pair in (*edges, query)) + 1
+        return tuple(str(node) for node in range(count)), ()
+    people = [person.rsplit(":", 1) for person in cell.split(",")]
+    if any(len(person) != 2 for person in people) or len(people) > MAX_NODES:
+        return None, ()
+    return tuple(person[0] for person in people), tuple(person[1] for person in people)
+
+
+def _read_proof(cell: str, names: tuple[str, ...]) -> tuple[ProofStep, ...] | None:
+    """The gold composition steps over node numbers; None where the cell is broken."""
+    if not cell.strip():
+        return ()
+    steps = _literal(cell)
+    if not isinstance(steps, list):
+        return None
+    number = {name: node for node, name in enumerate(names)}
+
+    def fact(triple: Any) -> Fact:
+        a, relation, c = triple
+        if not isinstance(relation, str):
+            raise TypeError
+        return number[a], relation, number[c]
+
+    proof = []
+    try:
+        for step in steps:
+            for conclusion, (first, second) in step.items():
+                proof.append(ProofStep(fact(conclusion), (fact(first), fact(second))))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return tuple(proof)
+
+
+@lru_cache(maxsize=65536)  # most cells of these files occur many times
+def _parse_literal(cell: str) -> Any:
+    return ast.literal_eval(cell)
+
+
+def _literal(cell: str | None) -> Any:
+    """A Python literal, or None where the cell holds none. Evaluates nothing."""
+    try:
+        return _parse_literal((cell or "").strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _is_edge(pair: Any) -> bool:
+    return (
+        isinstance(pair, tuple)
+        and len(pair) == 2
+        and all(type(node) is int and 0 <= node < MAX_NODES for node in pair)
+    )
+
+
+def write_clutrr(folder: str | Path, train: Sequence[Story], tests: Mapping[int, Sequence[Story]]) -> list[Path]:
+    """Write stories in the official layout: one training file, one test file for each k."""
+    folder = Path(folder)
+    train_ks = sorted({story.k for story in train})
+    files = {",".join(f"1.{k}" for k in train_ks) + "_train.csv": (train, "train")}
+    files |= {f"1.{k}_test.csv": (stories, "test") for k, stories in sorted(tests.items())}
+    for name, (stories, split) in files.items():
+        with replacing(folder / name) as aside, open(aside, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(_format_row(number, story, split) for number, story in enumerate(stories))
+    return [folder / name for name in files]
+
+
+def _format_row(number: int, story: Story, split: str) -> list[str]:
+    names = story.names
+
+    def fact(a: int, relation: str, c: int) -> str:
+        return f"({names[a]!r}, {relation!r}, {names[c]!r})"
+
+    proof = ", ".join(
+        f"{{{fact(*step.conclusion)}: [{fact(*step.premises[0])}, {fact(*step.premises[1])}]}}" for step in story.proof
+    )
+    told = " ".join(
+        f"[{names[b]}] is [{names[a]}]'s {relation}."
+        for (a, b), relation in zip(story.edges, story.relations, strict=True)
+    )
+    start, end = (names[node] for node in story.query)
+    cells = {
+        "": str(number),
+        "id": f"{split}-{story.k}-{number}",
+        "story": told,
+        "query": repr((start, end)),
+        "target": story.target,
+        "text_target": repr([f"[{end}] is [{start}]'s {story.target}."]),
+        "clean_story": told,
+        "proof_state": f"[{proof}]",
+        "f_comb": "-".join(story.relations),
+        "task_name": f"task_1.{story.k}",
+        "story_edges": repr(list(story.edges)),
+        "edge_types": repr(list(story.relations)),
+        "query_edge": repr(story.query),
+        "genders": ",".join(f"{name}:{gender}" for name, gender in zip(names, story.genders, strict=True)),
+        "node_mapping": repr({node: node for node in range(story.size)}),
+        "task_split": split,
+    }
+    return [cells.get(column, "") for column in COLUMNS]

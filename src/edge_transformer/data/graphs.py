@@ -1,0 +1,109 @@
+"""Labelled graphs with a query as JSON lines: relational data of your own.
+
+    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
+
+Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
+A training folder has `train.jsonl`, one or more `*test*.jsonl` and, if you like, `valid.jsonl`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UserError
+from .clutrr import MAX_NODES, ClutrrData, Story, read_clutrr
+
+MAX_LINE = 1_000_000
+UNKNOWN_TARGET = ""
+
+
+def read_folder(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
+    """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files."""
+    folder = Path(folder)
+    if not any(folder.glob("*train.jsonl")):
+        return read_clutrr(folder, progress)
+    digest = hashlib.sha256()
+    stories: dict[str, list[Story]] = {"train": [], "test": [], "valid": []}
+    for split in stories:
+        for path in sorted(folder.glob(f"*{split}*.jsonl")):
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+            with open(path, encoding="utf-8") as lines:
+                for story in read_graph_lines(lines, path, needs_target=True):
+                    stories[split].append(story)
+                    if progress:
+                        progress(1)
+        if not stories[split] and split != "valid":
+            raise UserError(f"{folder}: found no rows in *{split}*.jsonl; expected at least one labelled graph")
+    tests: dict[int, list[Story]] = {}
+    for story in stories["test"]:
+        tests.setdefault(story.k, []).append(story)
+    return ClutrrData(
+        name=folder.resolve().name,
+        fingerprint=digest.hexdigest()[:16],
+        train=tuple(stories["train"]),
+        tests={k: tuple(tests[k]) for k in sorted(tests)},
+        valid=tuple(stories["valid"]),
+    )
+
+
+def read_graph_lines(lines: Iterable[str], source: str | Path, needs_target: bool = False) -> Iterator[Story]:
+    """Read labelled graphs from lines of JSON; blank lines are passed over."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        if len(line) > MAX_LINE:
+            raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(source, number, line.strip(), f"one JSON object a line ({error})") from error
+        yield graph_from_json(value, source, number, needs_target)
+
+
+def graph_from_json(value: Any, source: str | Path, line: int | None = None, needs_target: bool = False) -> Story:
+    """Check one labelled graph and number its nodes in the order of their first mention."""
+
+    def fail(found: Any, expected: str) -> DataError:
+        return DataError(source, line, json.dumps(found, default=str), expected)
+
+    if not isinstance(value, dict):
+        raise fail(value, 'an object with "edges" and "query"')
+    edges, query, target = value.get("edges"), value.get("query"), value.get("target", UNKNOWN_TARGET)
+    if not isinstance(edges, list) or not edges:
+        raise fail(edges, '"edges": a list of [from, relation, to] with at least one entry')
+    numbers: dict[str, int] = {}
+
+    def number(node: Any, where: Any) -> int:
+        if isinstance(node, bool) or not isinstance(node, str | int):
+            raise fail(where, "nodes that are texts or whole numbers")
+        return numbers.setdefault(str(node), len(numbers))
+
+    pairs, relations = [], []
+    for edge in edges:
+        if not isinstance(edge, list) or len(edge) != 3 or not isinstance(edge[1], str) or not edge[1]:
+            raise fail(edge, 'an edge as [from, relation, to], such as ["Ann", "daughter", "Lil"]')
+        pairs.append((number(edge[0], edge), number(edge[2], edge)))
+        relations.append(edge[1])
+    told = dict(zip(pairs, relations, strict=True))
+    if any(told[pair] != relation for pair, relation in zip(pairs, relations, strict=True)):
+        raise fail(edges, "one relation an edge; this list names two for the same pair")
+    if not isinstance(query, list) or len(query) != 2:
+        raise fail(query, '"query": the two nodes of the edge to label, such as ["Ann", "Bob"]')
+    for node in query:
+        if str(node) not in numbers:
+            raise fail(query, f"nodes that some edge mentions: {', '.join(numbers)}")
+    if len(numbers) > MAX_NODES:
+        raise fail(f"{len(numbers)} nodes", f"at most {MAX_NODES} nodes in a graph")
+    if not isinstance(target, str) or (needs_target and not target):
+        raise fail(target, '"target": the label of the query edge, a text')
+    return Story(
+        edges=tuple(pairs),
+        relations=tuple(relations),
+        query=(number(query[0], query), number(query[1], query)),
+        target=target,
+        names=tuple(numbers),
+    )

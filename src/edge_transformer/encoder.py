@@ -1,0 +1,51 @@
+"""The Edge Transformer: a stack of layers over the states of all pairs of nodes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from .config import EdgeTransformerConfig
+from .layers import EdgeTransformerLayer
+
+
+class Encoded(NamedTuple):
+    """What every encoder answers with, ours or a baseline, so that every head works with every encoder."""
+
+    nodes: Tensor  # (B, n, dim)
+    edges: Tensor  # (B, n, n, dim)
+
+
+class EdgeTransformer(nn.Module):
+    """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
+
+    >>> import torch
+    >>> model = EdgeTransformer(EdgeTransformerConfig(dim=8, heads=2, layers=3))
+    >>> model(torch.randn(1, 5, 5, 8)).shape
+    torch.Size([1, 5, 5, 8])
+    """
+
+    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
+        super().__init__()
+        self.config = config
+        distinct = 1 if config.tied else config.layers
+        self.layers = nn.ModuleList(EdgeTransformerLayer(config, engine) for _ in range(distinct))
+        # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
+        self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+
+    def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
+        """The final state of every edge."""
+        if edges.dim() != 4 or edges.shape[1] != edges.shape[2] or edges.shape[3] != self.config.dim:
+            raise ValueError(
+                f"edges must be [batch, n, n, dim={self.config.dim}], but their shape is {list(edges.shape)}"
+            )
+        for depth in range(self.config.layers):
+            layer = self.layers[depth % len(self.layers)]
+            edges = layer(edges, node_mask, causal_from)
+        return self.final_norm(edges)
+
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None) -> Encoded:
+        """The final states of nodes and edges; a node's state is that of its self-edge."""
+        edges = self(edges, node_mask)
+        return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)

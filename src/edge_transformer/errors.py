@@ -1,0 +1,23 @@
+"""Errors that a user can act on. The command line prints them without a traceback and exits with code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class UserError(ValueError):
+    """Something outside the program is not as it must be; the message says what and where."""
+
+
+class DataError(UserError):
+    """A file does not hold what it should: names the file, the line, what was found and what was expected."""
+
+    def __init__(self, path: str | Path, line: int | None, found: str, expected: str) -> None:
+        where = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: found {_shorten(found)}; expected {expected}")
+        self.path, self.line, self.found, self.expected = Path(path), line, found, expected
+
+
+def _shorten(text: str, limit: int = 200) -> str:
+    """Keep one broken cell from filling the screen."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

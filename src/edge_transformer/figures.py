@@ -1,0 +1,260 @@
+"""Figures of scores that depend on a size, such as CLUTRR's accuracy against the relation length k.
+
+The same numbers give the same bytes, so a figure in a repository changes only when a result does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edge_transformer.errors import UserError
+from edge_transformer.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Points = Mapping[int, tuple[float, float | None]]  # size -> (mean, standard error or None), as fractions of 1
+
+# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that nobody reads on white.
+# The markers say the same once more, for print in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#555555"
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.size": 10,
+    "svg.hashsalt": "edge-transformer",  # element ids would be random without it
+    "svg.fonttype": "path",
+    "text.parse_math": False,  # a name with a dollar sign is a name
+}
+
+
+def draw_figure(
+    series: Mapping[str, Points],
+    paper: Mapping[str, Points] | None = None,
+    *,
+    title: str = "",
+    axis: str = "k",
+    score: str = "accuracy",
+    trained: Iterable[int] = (),
+) -> Figure:
+    """Draw one line a series with a band of one standard error, and the paper's points hollow beside it.
+
+    Args:
+        series: name -> {size: (mean, standard error)}, as fractions of 1. The error may be None.
+        paper: the same from the paper. A name that `series` has too gets the same colour.
+        axis, score: what the sizes and the means are, written along the axes.
+        trained: the sizes seen in training, shaded.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    paper = {name: points for name, points in (paper or {}).items() if points}
+    series = {name: points for name, points in series.items() if points}
+    if not series and not paper:
+        raise UserError("a figure needs at least one series with at least one point")
+    looks = _assign_looks([*series, *(name for name in paper if name not in series)])
+    sizes = sorted({size for points in (*series.values(), *paper.values()) for size in points})
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.4))
+        axes = figure.subplots()
+        _set_up_axes(axes, sizes, _lowest(series, paper), axis, score)
+        _shade(axes, sizes, trained)
+        shifts = _side_by_side(len(paper), _step(sizes))
+        for (name, points), shift in zip(paper.items(), shifts, strict=True):
+            _draw_paper(axes, points, *looks[name], shift=shift)
+        for name, points in reversed(list(series.items())):  # the first one, our main result, on top of the others
+            _draw_ours(axes, points, *looks[name])
+        _label_ends(axes, {**paper, **series}, looks, hollow=paper.keys() - series.keys())
+        _explain_marks(axes, series, paper)
+        axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=12)
+    return figure
+
+
+def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
+    import matplotlib
+
+    svg, png = (Path(f"{stem}{suffix}") for suffix in (".svg", ".png"))
+    with matplotlib.rc_context(_STYLE):
+        for path, options in (
+            (svg, {"format": "svg", "metadata": {"Date": None, "Creator": None}}),
+            (png, {"format": "png", "metadata": {"Software": None}, "dpi": 160}),
+        ):
+            with replacing(path) as aside:
+                figure.savefig(aside, bbox_inches="tight", pad_inches=0.12, facecolor="white", **options)
+    return svg, png
+
+
+Look = tuple[str, str]  # colour, marker
+
+
+def _assign_looks(names: Sequence[str]) -> dict[str, Look]:
+    return {
+        # seven colours against seven markers, shifted by one each time round: 49 looks before one comes back
+        name: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
+        for i, name in enumerate(names)
+    }
+
+
+def _columns(points: Points) -> tuple[list[int], list[float], list[float]]:
+    """Sizes, means and errors in percent, in the order of sizes; an unknown error is 0 here."""
+    sizes = sorted(points)
+    means = [100 * points[size][0] for size in sizes]
+    return sizes, means, [100 * (points[size][1] or 0.0) for size in sizes]
+
+
+def _lowest(*groups: Mapping[str, Points]) -> float:
+    """Where the axis starts: the ten below the lowest error bar, so that differences at the top stay visible."""
+    low = min(100 * (mean - (error or 0)) for group in groups for p in group.values() for mean, error in p.values())
+    return max(0.0, 10 * ((low - 2) // 10))
+
+
+def _step(sizes: Sequence[int]) -> int:
+    """The smallest distance of two sizes, the unit of everything measured along the axis."""
+    return min((right - left for left, right in pairwise(sizes)), default=1)
+
+
+def _side_by_side(count: int, step: int) -> list[float]:
+    """How far to the right of our points each of the paper's series goes: between 0.13 and 0.37 of a step."""
+    between = min(0.09, 0.24 / max(1, count - 1))
+    return [step * (0.13 + between * i) for i in range(count)]
+
+
+def _set_up_axes(axes: Axes, sizes: Sequence[int], low: float, axis: str, score: str) -> None:
+    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+
+    axes.set_xlim(sizes[0] - 0.5 * _step(sizes), sizes[-1] + 0.5 * _step(sizes))
+    axes.set_ylim(low, 100 + 0.03 * (100 - low))  # room for a marker at 100 %
+    if len(sizes) <= 20:
+        axes.set_xticks(sizes)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MultipleLocator(5 if low >= 70 else 10 if low >= 20 else 20))
+    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    axes.set_xlabel(axis, color=GREY)
+    axes.set_ylabel(score, color=GREY)
+    axes.grid(axis="y", color="#E3E3E3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(color="#AAAAAA", labelcolor=GREY, length=3)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#AAAAAA")
+
+
+def _shade(axes: Axes, sizes: Sequence[int], trained: Iterable[int]) -> None:
+    """Shade the sizes seen in training, one patch for each run of neighbours."""
+    shown = sorted(set(trained) & set(sizes))
+    if not shown:
+        return
+    half = 0.5 * _step(sizes)
+    breaks = [i + 1 for i, (left, right) in enumerate(pairwise(shown)) if right - left > 2 * half]
+    for start, end in pairwise([0, *breaks, len(shown)]):
+        axes.axvspan(shown[start] - half, shown[end - 1] + half, color="#F1F1F1", linewidth=0, zorder=0)
+    axes.annotate(
+        "seen in training",
+        (shown[0] - half, 0.0),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(5, 5),
+        textcoords="offset points",
+        fontsize=8.5,
+        color=GREY,
+    )
+
+
+def _draw_ours(axes: Axes, points: Points, colour: str, marker: str) -> None:
+    sizes, means, errors = _columns(points)
+    lower = [max(0.0, mean - error) for mean, error in zip(means, errors, strict=True)]
+    upper = [min(100.0, mean + error) for mean, error in zip(means, errors, strict=True)]
+    axes.fill_between(sizes, lower, upper, color=colour, alpha=0.16, linewidth=0, zorder=2)
+    axes.plot(sizes, means, color=colour, marker=marker, markersize=5.5, linewidth=1.9, zorder=4, clip_on=False)
+
+
+def _draw_paper(axes: Axes, points: Points, colour: str, marker: str, shift: float) -> None:
+    """Hollow markers with error bars, a little to the right of ours, so that neither hides the other.
+
+    No line joins them: on a falling curve a line moved to the right would look like a higher one.
+    """
+    sizes, means, errors = _columns(points)
+    axes.errorbar(
+        [size + shift for size in sizes],
+        means,
+        yerr=errors,
+        color=colour,
+        marker=marker,
+        markersize=5.5,
+        markerfacecolor="white",
+        markeredgewidth=1.2,
+        linestyle="none",
+        elinewidth=1.0,
+        capsize=2,
+        zorder=3,
+        clip_on=False,
+    )
+
+
+def _label_ends(axes: Axes, lines: Mapping[str, Points], looks: Mapping[str, Look], hollow: Collection[str]) -> None:
+    """Write each name at the right, at the height where its line ends, moved apart where lines meet."""
+    low, high = axes.get_ylim()
+    right = axes.get_xlim()[1]
+    ends = {name: 100 * points[max(points)][0] for name, points in lines.items()}
+    order = sorted(ends, key=lambda name: ends[name])
+    heights = _spread([ends[name] for name in order], gap=(high - low) * 0.056, low=low, high=high)
+    beside = axes.get_yaxis_transform()  # x in parts of the axis, y in percent
+    for name, height in zip(order, heights, strict=True):
+        colour, marker = looks[name]
+        last = max(lines[name])
+        axes.plot([last, right], [ends[name], height], color=colour, linewidth=0.6, alpha=0.55, clip_on=False)
+        mark: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 5}
+        if name in hollow:
+            mark["markerfacecolor"] = "white"
+        axes.plot([1.012], [height], clip_on=False, transform=beside, **mark)
+        axes.text(1.03, height, name, color=colour, fontsize=9.5, va="center", ha="left", transform=beside)
+    axes.set_xlim(axes.get_xlim()[0], right)  # the marks beside the axis must not stretch it
+    axes.set_ylim(low, high)
+
+
+def _spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move sorted heights as little as needed to be `gap` apart, and not above `high` while there is room."""
+    heights: list[float] = []
+    for value in values:
+        heights.append(max(value, low, heights[-1] + gap) if heights else max(value, low))
+    ceiling = high
+    for i in range(len(heights) - 1, -1, -1):
+        heights[i] = min(heights[i], ceiling)
+        ceiling = heights[i] - gap
+    return heights
+
+
+def _error_note(lines: Mapping[str, Points]) -> str:
+    known = any(error is not None for points in lines.values() for _, error in points.values())
+    return " ± standard error" if known else ""
+
+
+def _explain_marks(axes: Axes, ours: Mapping[str, Points], paper: Mapping[str, Points]) -> None:
+    """Say once what filled and hollow mean: colour is the model, filling is whose number it is."""
+    from matplotlib.lines import Line2D
+
+    common: dict[str, Any] = {"color": GREY, "marker": "o", "markersize": 5}
+    handles = []
+    if ours:
+        handles.append(Line2D([], [], linewidth=1.8, label="this library" + _error_note(ours), **common))
+    if paper:
+        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.2}
+        handles.append(Line2D([], [], label="the paper" + _error_note(paper), **hollow, **common))
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.13),
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=GREY,
+        handlelength=2.6,
+    )

@@ -1,0 +1,43 @@
+"""Writing files so that nothing half-written ever replaces something good."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give a path beside `path` to write to, and move it into place when the block ends without an error.
+
+    The data reaches the disk before the rename, so a crash leaves either the old file or the whole new one.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    os.close(handle)
+    aside = Path(name)
+    try:
+        yield aside
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        os.chmod(aside, mode)
+        with open(aside, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a whole text file, atomically."""
+    with replacing(path) as aside:
+        aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,48 @@
+"""From data to the initial state of the edges."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges included
+
+
+class LabelledGraphInput(nn.Module):
+    """A labelled graph: every edge starts as the embedding of its label.
+
+    `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges.
+    """
+
+    def __init__(self, labels: int, dim: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(labels + 1, dim)
+        nn.init.xavier_uniform_(self.embedding.weight)
+
+    def forward(self, labels: Tensor) -> Tensor:
+        """`[batch, n, n]` label numbers -> `[batch, n, n, dim]`."""
+        if labels.dim() != 3 or labels.shape[1] != labels.shape[2]:
+            raise ValueError(f"labels must be [batch, n, n], but their shape is {list(labels.shape)}")
+        return self.embedding(labels)
+
+
+class TokenSequenceInput(nn.Module):
+    """A sequence of tokens: x_ij = a(i - j), plus e(t_i) where i = j, with distances clipped at `max_distance`."""
+
+    def __init__(self, tokens: int, dim: int, max_distance: int = 16) -> None:
+        super().__init__()
+        if max_distance < 1:
+            raise ValueError(f"max_distance must be at least 1, but is {max_distance}")
+        self.max_distance = max_distance
+        self.tokens = nn.Embedding(tokens, dim)
+        self.distances = nn.Embedding(2 * max_distance + 1, dim)
+        nn.init.xavier_uniform_(self.distances.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """`[batch, n]` token numbers -> `[batch, n, n, dim]`."""
+        if tokens.dim() != 2:
+            raise ValueError(f"tokens must be [batch, n], but their shape is {list(tokens.shape)}")
+        position = torch.arange(tokens.shape[1], device=tokens.device)
+        distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
+        pairs = self.distances(distance + self.max_distance)  # (n, n, dim), the same for every sentence
+        return pairs + torch.diag_embed(self.tokens(tokens).transpose(1, 2)).movedim(1, -1)  # (B, n, n, dim)

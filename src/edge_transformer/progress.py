@@ -1,0 +1,49 @@
+"""Progress bars: on anything that takes more than a moment, silent where there is no terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+console = Console(stderr=True)
+
+
+class Bar:
+    """One bar of known or unknown length. `Bar.advance` can be given to anything that reports progress."""
+
+    _INTERVAL = 0.1  # seconds between redraws, so that fast loops do not pay for the bar
+
+    def __init__(self, progress: Progress, description: str, total: int | None) -> None:
+        self._progress, self._task = progress, progress.add_task(description, total=total, note="")
+        self._waiting, self._drawn = 0, 0.0
+
+    def advance(self, count: int = 1, note: str | None = None) -> None:
+        """Count further; `note` is shown behind the bar."""
+        self._waiting += count
+        now = time.monotonic()
+        if now - self._drawn >= self._INTERVAL:
+            self._progress.update(self._task, advance=self._waiting, **({} if note is None else {"note": note}))
+            self._waiting, self._drawn = 0, now
+
+
+@contextmanager
+def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[Bar]:
+    """A progress bar for the time of a block; gone when it ends."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %" if total else "{task.completed:,.0f}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        *((TextColumn("left"), TimeRemainingColumn()) if total else ()),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        shown = Bar(progress, description, total)
+        if done:
+            shown.advance(done)
+        yield shown

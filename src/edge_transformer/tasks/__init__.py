@@ -1,0 +1,26 @@
+"""The benchmarks, one file each: what is predicted, its loss, its score."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..errors import UserError
+from .base import TaskData, TaskModel
+from .clutrr import RelationData, RelationModel
+
+
+class Task(NamedTuple):
+    """The two halves of a task."""
+
+    data: type[TaskData]
+    model: type[TaskModel]
+
+
+TASKS = {"clutrr": Task(RelationData, RelationModel)}
+
+
+def get_task(name: str) -> Task:
+    """The task with this name."""
+    if name not in TASKS:
+        raise UserError(f"unknown task {name!r}; known are {', '.join(TASKS)}")
+    return TASKS[name]

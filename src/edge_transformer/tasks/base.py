@@ -1,0 +1,105 @@
+"""What a task gives to the training loop: its data, its model, its loss and its score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..config import EdgeTransformerConfig, from_dict
+from ..encoder import EdgeTransformer
+from ..errors import UserError
+
+Progress = Callable[[int], None]
+
+
+class TaskModel(nn.Module, ABC):
+    """A model that predicts, and can say in plain JSON how it is rebuilt."""
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Everything but the weights: model settings and vocabularies."""
+
+    @classmethod
+    @abstractmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """The model with fresh weights."""
+
+    @abstractmethod
+    def predict(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        """Answers for plain inputs, in their order."""
+
+    @abstractmethod
+    def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
+        """Answers for lines of text, as they come; errors name the line of `source`."""
+
+
+class TaskData(ABC):
+    """The rows of a task, as the training loop needs them."""
+
+    Settings: ClassVar[type]  # a frozen dataclass, the `data:` section of a preset
+
+    @classmethod
+    @abstractmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: Any,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Read a folder; `seed` decides which rows are held out where the settings ask for that.
+
+        The vocabularies come from the training rows, or from `model` where a trained one is to be scored.
+        """
+
+    @property
+    @abstractmethod
+    def train_rows(self) -> int:
+        """How many rows there are to train on."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Name, fingerprint and settings of the data: what a record says about them."""
+
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """What a user should know about these data before reading the scores."""
+
+    @abstractmethod
+    def new_model(self, settings: Mapping[str, Any]) -> TaskModel:
+        """A fresh model for these data from the `model:` section of a preset."""
+
+    @abstractmethod
+    def batches(self, rows: Tensor) -> Iterator[Any]:
+        """Training rows as batches without padding."""
+
+    @abstractmethod
+    def weight(self, rows: Tensor) -> float:
+        """What the summed loss of these rows is divided by."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any, device: torch.device) -> Tensor:
+        """The summed loss of a batch."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        """The scores, by name."""
+
+    @abstractmethod
+    def evaluation_rows(self) -> int:
+        """How many rows `evaluate` reports progress on."""
+
+
+def build_encoder(settings: Mapping[str, Any]) -> EdgeTransformer:
+    """The encoder that a preset's `model:` section names by its `kind`."""
+    values = dict(settings)
+    kind = values.pop("kind", "edge")
+    if kind != "edge":
+        raise UserError(f"model.kind: found {kind!r}; expected 'edge'")
+    return EdgeTransformer(from_dict(EdgeTransformerConfig, values, "model"))

@@ -1,0 +1,222 @@
+"""Relational reasoning: infer the label of one queried edge of a labelled graph, as in CLUTRR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from ..config import require_fraction
+from ..data.batching import GraphBatch, GraphTable
+from ..data.clutrr import ClutrrData, Story
+from ..data.graphs import graph_from_json, read_folder, read_graph_lines
+from ..data.vocab import Vocab
+from ..errors import UserError
+from ..heads import QueryEdgeHead
+from ..inputs import LabelledGraphInput
+from .base import Progress, TaskData, TaskModel, build_encoder
+
+PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
+
+
+@dataclass(frozen=True)
+class RelationSettings:
+    """Which rows of the training files are trained on."""
+
+    train_k: tuple[int, ...] | None = None  # only stories of these lengths; None for all
+    held_out: float = 0.0  # this share of the training rows, drawn by the seed, is scored instead of trained on
+    distinct: bool = False  # train on each distinct graph and answer once, however many rows have it
+
+    def __post_init__(self) -> None:
+        require_fraction(self, "held_out")
+
+
+def labelled_edges(story: Story, relations: Vocab) -> list[tuple[int, int, int]] | None:
+    """The edges of a story as (from, to, label), label 0 being the null label; None where a relation is not known."""
+    edges = []
+    for (start, end), relation in zip(story.edges, story.relations, strict=True):
+        number = relations.number(relation)
+        if number is None:
+            return None
+        edges.append((start, end, number + 1))
+    return edges
+
+
+class RelationModel(TaskModel):
+    """Labelled graph in, label of the query edge out."""
+
+    def __init__(self, settings: Mapping[str, Any], relations: Vocab, answers: Vocab) -> None:
+        super().__init__()
+        self.settings, self.relations, self.answers = dict(settings), relations, answers
+        self.encoder = build_encoder(settings)
+        dim = self.encoder.config.dim
+        self.input = LabelledGraphInput(len(relations), dim)
+        self.head = QueryEdgeHead(dim, len(answers))
+
+    def forward(self, labels: Tensor, query: Tensor) -> Tensor:
+        """`[batch, n, n]` labels and `[batch, 2]` queries -> `[batch, answers]` logits."""
+        return self.head(self.encoder.encode(self.input(labels)), query)
+
+    def description(self) -> dict[str, Any]:
+        return {"model": self.settings, "relations": list(self.relations), "answers": list(self.answers)}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        return cls(description["model"], Vocab(description["relations"]), Vocab(description["answers"]))
+
+    def predict(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Answers with probabilities for graphs such as
+
+        {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
+        """
+        return self._answer([graph_from_json(value, f"input {number}") for number, value in enumerate(inputs)])
+
+    def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
+        waiting: list[Story] = []
+        edges = 0
+        for story in read_graph_lines(lines, source):
+            waiting.append(story)
+            edges += story.size**2
+            if edges > PREDICT_EDGES:
+                yield from self._answer(waiting)
+                waiting, edges = [], 0
+        yield from self._answer(waiting)
+
+    @torch.no_grad()
+    def _answer(self, stories: Sequence[Story]) -> list[dict[str, Any]]:
+        if not stories:
+            return []
+        table = GraphTable(len(self.answers))
+        for story in stories:
+            edges = labelled_edges(story, self.relations)
+            if edges is None:
+                unknown = next(relation for relation in story.relations if relation not in self.relations)
+                raise UserError(f"unknown relation {unknown!r}; this model knows {', '.join(self.relations)}")
+            table.add(story.size, edges, story.query, answer=0)
+        was_training = self.training
+        self.eval()
+        device = next(self.parameters()).device
+        results: list[dict[str, Any]] = [{} for _ in stories]
+        for batch in table.batches(max_edges=PREDICT_EDGES):
+            logits = self(batch.labels.to(device), batch.query.to(device))
+            probabilities = logits.float().softmax(-1).cpu()[batch.row_graph]
+            for row, values in zip(batch.rows.tolist(), probabilities.tolist(), strict=True):
+                ranked = sorted(zip(values, self.answers, strict=True), reverse=True)
+                results[row] = {
+                    "query": [stories[row].names[node] for node in stories[row].query],
+                    "answer": ranked[0][1],
+                    "probabilities": {answer: round(value, 6) for value, answer in ranked},
+                }
+        self.train(was_training)
+        return results
+
+
+class RelationData(TaskData):
+    """Stories as tensors, and how a model is trained and scored on them."""
+
+    Settings = RelationSettings
+
+    def __init__(
+        self, data: ClutrrData, settings: RelationSettings, seed: int, model: RelationModel | None = None
+    ) -> None:
+        self._data, self._settings = data, settings
+        stories = [story for story in data.train if settings.train_k is None or story.k in settings.train_k]
+        if not stories:
+            raise UserError(f"data.train_k = {list(settings.train_k or ())}: no training story has one of these lengths")
+        order = torch.randperm(len(stories), generator=torch.Generator().manual_seed(seed)).tolist()
+        held_out = set(order[: round(settings.held_out * len(stories))])
+        self._train = [story for number, story in enumerate(stories) if number not in held_out]
+        valid = [*data.valid, *(stories[number] for number in sorted(held_out))]
+        self._splits: dict[str, Sequence[Story]] = {f"k={k}": tests for k, tests in data.tests.items()}
+        if valid:
+            self._splits["valid"] = valid
+        if settings.distinct:
+            self._train = list({(s.size, frozenset(zip(s.edges, s.relations)), s.query, s.target): s for s in self._train}.values())
+        if model is None:
+            self.relations = Vocab.of(relation for story in self._train for relation in story.relations)
+            self.answers = Vocab.of(story.target for story in self._train)
+        else:
+            self.relations, self.answers = model.relations, model.answers
+        self._table = self._tabulate(self._train)
+        self._tables = {name: self._tabulate(stories) for name, stories in self._splits.items()}
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: RelationSettings,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        return cls(read_folder(folder, progress), settings, seed, cast(RelationModel | None, model))
+
+    def _tabulate(self, stories: Sequence[Story]) -> GraphTable:
+        """Stories as tensors, without those that have a relation or an answer outside the vocabularies."""
+        table = GraphTable(len(self.answers))
+        for story in stories:
+            edges, answer = labelled_edges(story, self.relations), self.answers.number(story.target)
+            if edges is not None and answer is not None:
+                table.add(story.size, edges, story.query, answer)
+        return table
+
+    @property
+    def train_rows(self) -> int:
+        return len(self._train)
+
+    def identity(self) -> dict[str, Any]:
+        lengths = sorted({story.k for story in self._train})
+        return {
+            "name": self._data.name,
+            "fingerprint": self._data.fingerprint,
+            "train_k": ",".join(map(str, lengths)),
+            "train_rows": self.train_rows,
+            "held_out": self._settings.held_out,
+            "distinct": self._settings.distinct,
+        }
+
+    def notes(self) -> list[str]:
+        notes = []
+        for name, stories in self._splits.items():
+            lost = len(stories) - len(self._tables[name])
+            if lost:
+                notes.append(
+                    f"{name}: {lost} of {len(stories)} rows have a relation or answer that no training row has; "
+                    "they count as wrong"
+                )
+        return notes
+
+    def new_model(self, settings: Mapping[str, Any]) -> RelationModel:
+        return RelationModel(settings, self.relations, self.answers)
+
+    def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
+        return self._table.batches(rows)
+
+    def weight(self, rows: Tensor) -> float:
+        return float(len(rows))
+
+    def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
+        batch = batch.to(device)
+        logits = model(batch.labels, batch.query)
+        # The same graph may stand for several rows, even with different answers: each counts once.
+        return -(batch.counts * logits.float().log_softmax(-1)).sum()
+
+    def evaluation_rows(self) -> int:
+        return sum(len(table) for table in self._tables.values())
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        scores = {}
+        for name, table in self._tables.items():
+            right = 0.0
+            for batch in table.batches(max_edges=PREDICT_EDGES):
+                answers = model(batch.labels.to(device), batch.query.to(device)).argmax(-1).cpu()
+                right += batch.counts.gather(1, answers[:, None]).sum().item()
+                if progress:
+                    progress(len(batch.rows))
+            scores[name] = right / len(self._splits[name])
+        return scores

@@ -1,0 +1,438 @@
+"""The training loop: the same for every task and model.
+
+A step takes one batch of rows, computes it group by group without padding, adds up the gradients over the groups and
+over all processes, and moves the weights once. Everything that decides the next step is in the checkpoint, so a run
+that was killed at any moment and resumed ends with the same weights as one that never was.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .checkpoint import load_checkpoint, read_json, save_checkpoint, save_model, write_json
+from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from .data.batching import shuffled_batches
+from .errors import UserError
+from .progress import Bar, bar
+from .records import Record
+from .tasks import get_task
+from .tasks.base import TaskData, TaskModel
+
+RUN_FILE, CHECKPOINT_FILE, STATUS_FILE, RECORD_FILE = "run.json", "checkpoint.safetensors", "status.json", "record.json"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained: the `train:` section of a preset."""
+
+    epochs: int
+    batch_size: int
+    lr: float
+    warmup_steps: int = 0  # the learning rate rises linearly this long, then falls linearly to 0
+    optimizer: str = "adam"  # "adam" | "adamw"
+    weight_decay: float = 0.0
+    clip: float = 1.0  # largest norm of the gradient; 0 for none
+    average: float = 0.0  # decay of a moving average of the weights, which is then what is scored and saved; 0 for none
+    evaluate_every: int = 5  # epochs
+
+    def __post_init__(self) -> None:
+        require_positive(self, "epochs", "batch_size", "evaluate_every")
+        require_choice(self, "optimizer", ("adam", "adamw"))
+        require_fraction(self, "average")
+        for name in ("lr", "warmup_steps", "weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a task, its settings and a seed."""
+
+    task: str
+    preset: str
+    model: dict
+    train: TrainConfig
+    data: dict
+    seed: int
+    overrides: dict
+
+    @classmethod
+    def from_settings(
+        cls, settings: Mapping[str, Any], task: str, preset: str, seed: int, overrides: Mapping[str, Any]
+    ) -> RunConfig:
+        """The run that a preset with its overrides applied describes."""
+        if settings.get("task") != task:
+            raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
+        return cls(
+            task=task,
+            preset=preset,
+            model=dict(settings.get("model") or {}),
+            train=from_dict(TrainConfig, settings.get("train") or {}, "train"),
+            data=dict(settings.get("data") or {}),
+            seed=seed,
+            overrides=dict(overrides),
+        )
+
+    def load_data(self, folder: str | Path) -> TaskData:
+        """Read the data of this run, with a progress bar."""
+        task = get_task(self.task)
+        settings = from_dict(task.data.Settings, self.data, "data")
+        with bar(f"reading {Path(folder).name}") as reading:
+            return task.data.load(Path(folder), settings, self.seed, progress=reading.advance)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where a run is computed. It changes the speed, not the meaning, of a run."""
+
+    device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
+    precision: str = "32-true"  # "32-true" | "64-true" | "bf16-mixed"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
+
+
+def learning_rate(config: TrainConfig, step: int, total: int) -> float:
+    """Linear warm-up, then linear decay to 0. `step` counts from 0."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    return config.lr * (total - step) / max(1, total - config.warmup_steps)
+
+
+class Trainer:
+    """A run in progress, in its folder."""
+
+    def __init__(
+        self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware = Hardware(), command: str = ""
+    ) -> None:
+        self.run, self.data, self.folder, self.command = run, data, Path(folder), command
+        if hardware.threads:
+            torch.set_num_threads(hardware.threads)
+        self.fabric = _launch(hardware)
+        self.device = self.fabric.device
+        torch.manual_seed(run.seed)  # the same initial weights on every process
+        self.model: TaskModel = data.new_model(run.model)
+        self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
+        torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
+        self.optimizer = _optimizer(run.train, self.model)
+        self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if run.train.average else []
+        batches_an_epoch = -(-data.train_rows // run.train.batch_size)
+        self.total_steps = run.train.epochs * batches_an_epoch
+        self.batches_an_epoch = batches_an_epoch
+        self.step = 0
+        self.minutes = 0.0
+        self.history: list[dict[str, Any]] = []
+        self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
+        self._claim_folder()
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def train(self, checkpoint_seconds: float = 60.0) -> Record | None:
+        """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint."""
+        saved = started = time.monotonic()
+        before = self.minutes
+        with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
+            while self.step < self.total_steps:
+                self._train_step(shown)
+                self.minutes = before + (time.monotonic() - started) / 60
+                finished_epochs, rest = divmod(self.step, self.batches_an_epoch)
+                last = self.step == self.total_steps
+                if rest == 0 and (last or finished_epochs % self.run.train.evaluate_every == 0):
+                    self._evaluate(finished_epochs)
+                    self.minutes = before + (time.monotonic() - started) / 60
+                stop = self._any_process(bool(stopped))
+                due = self._any_process(time.monotonic() - saved >= checkpoint_seconds)
+                if stop or last or due:
+                    self.save_checkpoint()
+                    saved = time.monotonic()
+                if stop and not last:
+                    return None
+        return self._finish()
+
+    def _train_step(self, shown: Bar) -> None:
+        epoch, position = divmod(self.step, self.batches_an_epoch)
+        if position == 0 or not hasattr(self, "_epoch_batches"):
+            self._epoch_batches = shuffled_batches(
+                self.data.train_rows, self.run.train.batch_size, self.run.seed, epoch
+            )
+        rows = self._epoch_batches[position]
+        loss = self._accumulate_gradients(rows)
+        if self.run.train.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.run.train.clip)
+        rate = learning_rate(self.run.train, self.step, self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self._average_weights()
+        self.step += 1
+        self.loss_sum += loss * len(rows)
+        self.loss_weight += len(rows)
+        if not torch.isfinite(torch.tensor(loss)):
+            raise UserError(
+                f"the loss is {loss} at step {self.step} of {self.total_steps}: training diverged; "
+                "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
+            )
+        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}")
+
+    def _accumulate_gradients(self, rows: Tensor) -> float:
+        """Set the gradients to those of the mean loss of `rows`, over all processes; return that loss."""
+        self.optimizer.zero_grad(set_to_none=False)
+        share = rows[self.fabric.global_rank :: self.fabric.world_size]
+        weight = self.data.weight(rows)
+        total = torch.zeros((), device=self.device)
+        # The processes may have different numbers of groups, so the gradients are added up once, after all of them.
+        alone = nullcontext() if self.fabric.world_size == 1 else self.fabric.no_backward_sync(self.wrapped)
+        with alone:
+            for batch in self.data.batches(share):
+                loss = self.data.loss(self.wrapped, batch, self.device) / weight
+                self.fabric.backward(loss)
+                total += loss.detach()
+        if self.fabric.world_size > 1:
+            gradients = [_gradient(weight) for weight in self.model.parameters()]
+            flat = torch.cat([total.reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
+            torch.distributed.all_reduce(flat)
+            total, *parts = flat.split([1, *(gradient.numel() for gradient in gradients)])
+            for gradient, part in zip(gradients, parts, strict=True):
+                gradient.copy_(part.view_as(gradient))
+        return float(total)
+
+    def _average_weights(self) -> None:
+        """Move the average towards the weights; it follows closely in the first steps, when they change fast."""
+        if self.averaged:
+            decay = min(self.run.train.average, (1 + self.step) / (10 + self.step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.averaged, list(self.model.parameters()), 1 - decay)
+
+    @contextmanager
+    def _scored_weights(self) -> Iterator[None]:
+        """The averaged weights in the model for the time of a block, where there are any; no dropout."""
+        own = [weight.detach().clone() for weight in self.model.parameters()] if self.averaged else []
+        _copy(self.averaged, self.model)
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
+            _copy(own, self.model)
+
+    def _evaluate(self, epoch: int) -> None:
+        with self._scored_weights(), bar("scoring", self.data.evaluation_rows()) as shown:
+            scores = self.data.evaluate(self.wrapped, self.device, shown.advance)
+        loss = self.loss_sum / self.loss_weight
+        self.loss_sum = self.loss_weight = 0.0
+        self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
+        self._write_status()
+
+    def _finish(self) -> Record:
+        """Save the trained model and the record of the run."""
+        record = Record(
+            task=self.run.task,
+            data=self.data.identity(),
+            model=str(self.run.model.get("kind", "edge")),
+            preset=self.run.preset,
+            overrides=self.run.overrides,
+            seed=self.run.seed,
+            metrics={**self.history[-1]["scores"], "loss": self.history[-1]["loss"]},
+            minutes=round(self.minutes, 2),
+            threads=torch.get_num_threads(),
+            versions=_versions(),
+            command=self.command,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        with self._scored_weights():
+            if self.fabric.global_rank == 0:
+                save_model(self.model, self.run.task, self.folder)
+                write_json(self.folder / RECORD_FILE, to_dict(record))
+        self.fabric.barrier()
+        return record
+
+    # --- the folder -----------------------------------------------------------------------------------------------
+
+    def _claim_folder(self) -> None:
+        """Take an empty folder, or resume the same run in it; refuse one that holds another run."""
+        mine = {**to_dict(self.run), "data_identity": self.data.identity(), "processes": self.fabric.world_size}
+        run_file = self.folder / RUN_FILE
+        if run_file.exists():
+            theirs = read_json(run_file)
+            for name in mine:
+                if theirs.get(name) != mine[name]:
+                    raise UserError(
+                        f"{self.folder}: holds another run; its {name} is {theirs.get(name)!r}, "
+                        f"this one's is {mine[name]!r}. Choose another --out, or delete the folder"
+                    )
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
+        self.fabric.barrier()
+        if self.fabric.global_rank == 0 and not run_file.exists():
+            write_json(run_file, mine)
+        if (self.folder / CHECKPOINT_FILE).exists():
+            self._load_checkpoint()
+        self.fabric.barrier()
+
+    def _write_status(self) -> None:
+        """What an observer needs: how far the run is, and its scores so far."""
+        if self.fabric.global_rank == 0:
+            write_json(
+                self.folder / STATUS_FILE,
+                {"step": self.step, "steps": self.total_steps, "minutes": self.minutes, "history": self.history},
+            )
+
+    def save_checkpoint(self) -> None:
+        """Write down everything that decides the rest of the run."""
+        randoms = self._gather_random_states()
+        if self.fabric.global_rank == 0:
+            tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+            tensors |= {f"average.{number}": tensor for number, tensor in enumerate(self.averaged)}
+            tensors |= {f"random.{number}": state for number, state in enumerate(randoms)}
+            for number, values in self.optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+            state = {
+                "step": self.step,
+                "minutes": self.minutes,
+                "history": self.history,
+                "loss_sum": self.loss_sum,
+                "loss_weight": self.loss_weight,
+            }
+            save_checkpoint(self.folder / CHECKPOINT_FILE, tensors, state)
+        self._write_status()
+        self.fabric.barrier()
+
+    def _load_checkpoint(self) -> None:
+        path = self.folder / CHECKPOINT_FILE
+        tensors, state = load_checkpoint(path)
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "random": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        try:
+            self.model.load_state_dict(parts["model"])
+            with torch.no_grad():
+                for number, weight in enumerate(self.averaged):
+                    weight.copy_(parts["average"][str(number)])
+            moments: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in parts["optimizer"].items():
+                number, _, field = name.partition(".")
+                moments.setdefault(int(number), {})[field] = tensor
+            self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
+            self._set_random_state(parts["random"][str(self.fabric.global_rank)])
+            self.step, self.minutes, self.history = state["step"], state["minutes"], state["history"]
+            self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
+
+    def _random_state(self) -> Tensor:
+        """The states of all random generators in use, as bytes: the CPU's, and the device's where it has its own."""
+        state = torch.get_rng_state()
+        if self.device.type == "cuda":
+            state = torch.cat([state, torch.cuda.get_rng_state(self.device)])
+        return state
+
+    def _set_random_state(self, state: Tensor) -> None:
+        cpu = len(torch.get_rng_state())
+        torch.set_rng_state(state[:cpu].contiguous())
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state[cpu:].contiguous(), self.device)
+
+    def _gather_random_states(self) -> list[Tensor]:
+        state = self._random_state()
+        if self.fabric.world_size == 1:
+            return [state]
+        return list(self.fabric.all_gather(state.to(self.device)).cpu().unbind(0))
+
+    def _any_process(self, value: bool) -> bool:
+        """Whether any process says yes: all of them must stop, or save, at the same step."""
+        if self.fabric.world_size == 1:
+            return value
+        flag = torch.tensor(float(value), device=self.device)
+        torch.distributed.all_reduce(flag)
+        return bool(flag > 0)
+
+
+def _gradient(weight: nn.Parameter) -> Tensor:
+    """The gradient of a weight, zero where no row of this process had one."""
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
+
+
+def _copy(source: list[Tensor], model: nn.Module) -> None:
+    with torch.no_grad():
+        for weight, value in zip(model.parameters(), source, strict=False):
+            weight.copy_(value)
+
+
+def _launch(hardware: Hardware) -> Any:
+    """Lightning Fabric for one process, or for all that torchrun started."""
+    from lightning_fabric import Fabric  # late: it takes seconds to import, and only training needs it
+
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    accelerator = hardware.device
+    if accelerator == "auto" and not torch.cuda.is_available():
+        accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=local,
+        num_nodes=max(1, world // local),
+        strategy="ddp" if world > 1 else "auto",
+        precision=hardware.precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
+    cls = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return cls(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
+    received: list[int] = []
+    previous = {}
+
+    def remember(number: int, frame: Any) -> None:
+        received.append(number)
+        for which, handler in previous.items():
+            signal.signal(which, handler)
+
+    for which in (signal.SIGINT, signal.SIGTERM):
+        try:
+            previous[which] = signal.signal(which, remember)
+        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
+            break
+    try:
+        yield received
+    finally:
+        for which, handler in previous.items():
+            signal.signal(which, handler)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "edge_transformer": metadata.version("edge-transformer"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def command_line() -> str:
+    """The command that started this process, as one would type it."""
+    return shlex.join(["edge-transformer", *sys.argv[1:]])
