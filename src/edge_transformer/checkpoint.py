@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .errors import UserError
 from .files import replacing, write_text
-from .tasks import get_task
+from .tasks import Task, get_task
 from .tasks.base import TaskModel
 
 MODEL_FORMAT = "edge-transformer model 1"
@@ -38,14 +38,20 @@ def load(path: str | Path) -> TaskModel:
     >>> model = load("runs/my-run")                                                     # doctest: +SKIP
     >>> model.predict([{"edges": [["Ann", "son", "Bob"]], "query": ["Bob", "Ann"]}])    # doctest: +SKIP
     """
+    return load_with_task(path)[0]
+
+
+def load_with_task(path: str | Path) -> tuple[TaskModel, Task]:
+    """Load a saved model together with the task that it was trained for."""
     folder = Path(path)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a saved model with {CONFIG_FILE} and {WEIGHTS_FILE}")
     config = read_json(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT:
         raise UserError(f"{folder / CONFIG_FILE}: found format {config.get('format')!r}; expected {MODEL_FORMAT!r}")
+    task = get_task(str(config.get("task")))
     try:
-        model = get_task(config["task"]).model.from_description(config)
+        model = task.model.from_description(config)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{folder / CONFIG_FILE}: does not describe a model: {error!r}") from error
     try:
@@ -53,7 +59,7 @@ def load(path: str | Path) -> TaskModel:
     except (OSError, SafetensorError, RuntimeError) as error:
         message = " ".join(str(error).split())
         raise UserError(f"{folder / WEIGHTS_FILE}: not the weights that {CONFIG_FILE} describes: {message}") from error
-    return model.eval()
+    return model.eval(), task
 
 
 def write_json(path: str | Path, value: Any) -> None:

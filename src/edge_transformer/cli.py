@@ -1,72 +1,283 @@
-"""The command line: parses, calls the library, prints."""
+"""The command line: parses, calls the library, prints. Slow imports happen inside the commands."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from .errors import UserError
 
+EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
+HELP: dict[str, Any] = {
+    "no_args_is_help": True,
+    "rich_markup_mode": "markdown",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+    **HELP,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help="Edge Transformers: a vector on every pair of nodes, updated by triangular attention.",
 )
+data_app = typer.Typer(**HELP, help="Generate data, or look at what is in a folder of it.")
+app.add_typer(data_app, name="data")
+
+out = Console(highlight=False)  # results; progress and errors go to standard error
 
 DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data.", show_default=False)]
-
-
-@app.callback()
-def _root() -> None:
-    """Edge Transformers: a vector on every pair of nodes, updated by triangular attention."""
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
 
 @app.command()
 def train(
     task: Annotated[str, typer.Argument(help="What to learn: clutrr.")],
     data: DataOption,
-    preset: Annotated[str | None, typer.Option(help="A bundled preset or a YAML file. [default: TASK/cpu]")] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides initial weights, order of rows and dropout.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run. [default: runs/PRESET-seedN]")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/PRESET-DATA-seedN")
+    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Add the finished run to this .jsonl file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="32-true, 64-true or bf16-mixed.")] = "32-true",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [default: all cores]")] = None,
+    threads: ThreadsOption = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
 ) -> None:
-    """Train a model; the same command again resumes an interrupted run.
+    """Train a model. The same command again resumes an interrupted run.
 
     Examples:
 
-        edge-transformer train clutrr --data families
+    - `edge-transformer train clutrr --data families`
 
-        edge-transformer train clutrr --data families --preset clutrr/paper --set train.epochs=10 --seed 2
+    - `edge-transformer train clutrr --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
+
+    - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """
-    from .presets import load_preset, override, parse_changes
-    from .train import Hardware, RunConfig, Trainer, command_line
+    from .presets import parse_changes
+    from .records import append_record
+    from .train import Hardware, RunConfig, Trainer
 
-    preset = preset or f"{task}/cpu"
-    overrides = parse_changes(changes or [])
-    run = RunConfig.from_settings(override(load_preset(preset), overrides), task, preset, seed, overrides)
-    out = out or Path("runs") / f"{Path(preset).with_suffix('').as_posix().replace('/', '-')}-seed{seed}"
+    run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
+    folder = out_folder or Path("runs") / run.folder_name(data)
     loaded = run.load_data(data)
-    trainer = Trainer(run, loaded, out, Hardware(device, precision, threads), command_line())
+    command = shlex.join(["edge-transformer", *run.arguments(data)])
+    trainer = Trainer(run, loaded, folder, Hardware(device, precision, threads), command)
+    first = trainer.fabric.global_rank == 0
+    if first:
+        for note in loaded.notes():
+            out.print(f"note: {note}")
+        if trainer.step:
+            out.print(f"resuming {folder} at step {trainer.step:,} of {trainer.total_steps:,}")
     record = trainer.train(checkpoint_seconds)
-    print(record)
+    if record is None:
+        if first:
+            done = f"{trainer.step:,} of {trainer.total_steps:,}"
+            print(f"stopped at step {done}; the same command goes on from there", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    if first:
+        if results is not None:
+            append_record(results, record)
+        _print_scores(f"{run.preset}, seed {seed}", record.metrics)
+        out.print(f"saved in {folder} after {record.minutes:.1f} minutes")
+
+
+@app.command()
+def evaluate(run: RunArgument, data: DataOption, threads: ThreadsOption = None) -> None:
+    """Score a trained model on the test files of a folder.
+
+    Example: `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data families`
+    """
+    import torch
+
+    from .checkpoint import load_with_task
+    from .progress import bar
+
+    if threads:
+        torch.set_num_threads(threads)
+    model, task = load_with_task(run)
+    with bar(f"reading {data.name}") as reading:
+        loaded = task.data.load(data, task.data.Settings(), 0, model=model, progress=reading.advance)
+    for note in loaded.notes():
+        out.print(f"note: {note}")
+    with bar("scoring", loaded.evaluation_rows()) as scoring:
+        scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
+    _print_scores(f"{run} on {data}", scores)
+
+
+@app.command()
+def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
+    """Answer questions from standard input, one JSON object a line; answers go to standard output.
+
+    Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
+    edge-transformer predict runs/clutrr-cpu-families-seed1`
+    """
+    import torch
+
+    from .checkpoint import load
+
+    if threads:
+        torch.set_num_threads(threads)
+    for answer in load(run).predict_lines(iter(sys.stdin), "standard input"):
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
+@app.command()
+def experiment(
+    file: Annotated[Path, typer.Argument(help="Experiment file.", show_default=False)],
+    jobs: Annotated[int, typer.Option(min=1, help="Runs side by side, each with one thread.")] = 2,
+    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+) -> None:
+    """Do all runs of an experiment file that its results do not have yet. Can be stopped and started again.
+
+    Example: `edge-transformer experiment experiments/clutrr.yaml`
+    """
+    from .experiment import Experiment, run_experiment
+
+    done = run_experiment(Experiment.read(file), jobs, runs)
+    failed = [run for run in done if run.state == "failed"]
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(done)} runs failed; the first says, in {failed[0].log}: {failed[0].last_words}"
+        )
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Option(help="Folder with the .jsonl files of finished runs.")] = Path("results"),
+    file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("RESULTS.md"),
+) -> None:
+    """Turn the records of finished runs into tables and figures, the paper's numbers beside ours.
+
+    Example: `edge-transformer report`
+    """
+    from .report import build_report
+
+    for table in build_report(results, file).rich_tables():
+        out.print(table)
+    out.print(f"written: {file}")
+
+
+@data_app.command("generate")
+def data_generate(
+    kind: Annotated[str, typer.Argument(help="What to generate: clutrr.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
+    train_k: Annotated[str, typer.Option(help="Story lengths to train on, such as 2,3,4 or 2-4.")] = "2,3,4",
+    test_k: Annotated[str, typer.Option(help="Story lengths to test on.")] = "2-10",
+    rows: Annotated[int, typer.Option(min=1, help="Training stories.")] = 15_000,
+    test_rows: Annotated[int, typer.Option(min=1, help="Test stories of each length.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 1,
+) -> None:
+    """Generate family stories in CLUTRR's layout, with the proof of every answer.
+
+    Examples:
+
+    - `edge-transformer data generate clutrr --out families`
+
+    - `edge-transformer data generate clutrr --train-k 2,3 --rows 35000 --seed 2 --out families-23`
+    """
+    from .data.clutrr import write_clutrr
+    from .data.kinship import generate
+    from .progress import bar
+
+    if kind != "clutrr":
+        raise UserError(f"unknown kind of data {kind!r}; known is clutrr")
+    lengths, test_lengths = _lengths("--train-k", train_k), _lengths("--test-k", test_k)
+    with bar("generating", rows + test_rows * len(test_lengths)) as generating:
+        train_stories, tests = generate(
+            lengths, test_lengths, rows, seed, test_rows=test_rows, progress=generating.advance
+        )
+    files = write_clutrr(folder, train_stories, tests)
+    out.print(f"{len(train_stories):,} training and {sum(map(len, tests.values())):,} test stories in {folder}:")
+    for path in files:
+        out.print(f"  {path.name}")
+
+
+@data_app.command("info")
+def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled graphs.", show_default=False)]) -> None:
+    """Say what is in a folder: counts, relations, overlap of test with train, the best accuracy possible.
+
+    Example: `edge-transformer data info families`
+    """
+    from .data.graphs import read_folder
+    from .data.statistics import describe
+    from .progress import bar
+
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe(read_folder(folder, reading.advance))
+    table = Table(title=f"{facts.name} ({facts.fingerprint})", title_justify="left")
+    for column in (
+        "split",
+        "rows",
+        "distinct graphs",
+        "chains",
+        "nodes",
+        "graph in train",
+        "unseen label",
+        "best accuracy",
+    ):
+        table.add_column(column, justify="left" if column == "split" else "right")
+    for name, split in facts.splits.items():
+        fewest, most = split.nodes
+        table.add_row(
+            name,
+            f"{split.rows:,}",
+            f"{split.graphs:,}",
+            f"{split.chains:,}",
+            f"{fewest}" if fewest == most else f"{fewest}-{most}",
+            f"{split.in_train:,}",
+            f"{split.unanswerable:,}",
+            f"{split.best:.1%}",
+        )
+    out.print(table)
+    for title, counts in (("relations", facts.relations), ("answers", facts.targets)):
+        listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        out.print(f"{len(counts)} {title} in train: {listed}")
+
+
+def _lengths(option: str, text: str) -> list[int]:
+    """Numbers such as "2,3,4" or "2-10"."""
+    lengths: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UserError(f"{option} {text}: found {part!r}; expected numbers such as 2,3,4 or 2-10")
+        numbers = range(int(first), int(last or first) + 1)
+        if not numbers or numbers[-1] > 1000:
+            raise UserError(f"{option} {text}: found {part!r}; expected rising numbers up to 1000")
+        lengths |= set(numbers)
+    return sorted(lengths)
+
+
+def _print_scores(title: str, scores: dict[str, float]) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in scores:
+        table.add_column(name, justify="right")
+    table.add_row(*(f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()))
+    out.print(table)
 
 
 def main() -> None:
-    """Run the command line; errors that a user can act on end with one line and exit code 2."""
+    """Run the command line; what a user can act on ends with one line and exit code 2."""
     try:
         app()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(EXIT_USER_ERROR)
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

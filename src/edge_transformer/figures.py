@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge_transformer.errors import UserError
-from edge_transformer.files import replacing
+from .errors import UserError
+from .files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a whole text file, atomically."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def fingerprint(paths: Iterable[Path]) -> str:
+    """A short hash of files: their names and their bytes, whatever folder they lie in."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def _umask() -> int:

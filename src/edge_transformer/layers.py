@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .attention import triangular_attention
+from .attention import packed_triangular_attention
 from .config import EdgeTransformerConfig
+from .dropout import add_dropout, relu_dropout
 
 
 class TriangularAttention(nn.Module):
@@ -16,7 +18,7 @@ class TriangularAttention(nn.Module):
 
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
         super().__init__()
-        self.heads, self.key, self.value = config.heads, config.key, config.value
+        self.heads, self.key = config.heads, config.key
         self.dropout_p, self.engine = config.dropout, engine
         self.parts = 4 if config.value == "product" else 3  # the value ablation has no v2
         self.projections = nn.Linear(config.dim, self.parts * config.dim, bias=config.attention_bias)
@@ -29,29 +31,29 @@ class TriangularAttention(nn.Module):
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         batch, n, _, dim = edges.shape
         parts = self.projections(edges).view(batch, n, n, self.parts, self.heads, dim // self.heads)
-        q, k, v1, *v2 = parts.unbind(3)  # each (B, n, n, h, d)
-        mixed = triangular_attention(
-            q,
-            k,
-            v1,
-            v2[0] if v2 else None,
+        mixed = packed_triangular_attention(
+            parts,
             node_mask=node_mask,
             causal_from=causal_from,
             key=self.key,
-            value=self.value,
             dropout_p=self.dropout_p if self.training else 0.0,
             engine=self.engine,
         )
         return self.output(mixed.reshape(batch, n, n, dim))  # (B, n, n, h, d) -> (B, n, n, dim)
 
 
-class FeedForward(nn.Sequential):
-    """The network applied to every edge on its own, with one hidden layer."""
+class FeedForward(nn.Module):
+    """The network applied to every edge on its own, with one hidden layer: Linear, ReLU, dropout, Linear."""
 
     def __init__(self, dim: int, hidden: int, dropout: float) -> None:
-        super().__init__(nn.Linear(dim, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, dim))
-        for layer in (self[0], self[3]):
+        super().__init__()
+        self.dropout_p = dropout
+        self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+        for layer in (self.hidden, self.output):
             nn.init.xavier_uniform_(layer.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(relu_dropout(self.hidden(x), self.dropout_p, self.training))
 
 
 class EdgeTransformerLayer(nn.Module):
@@ -69,14 +71,14 @@ class EdgeTransformerLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.ff_factor * config.dim, config.dropout)
         self.attention_norm = nn.LayerNorm(config.dim)
         self.feed_forward_norm = nn.LayerNorm(config.dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout_p = config.dropout
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         normed = self.attention_norm(edges)
         residual = normed if self.norm == "released" else edges
-        edges = residual + self.dropout(self.attention(normed, node_mask, causal_from))
+        edges = add_dropout(residual, self.attention(normed, node_mask, causal_from), self.dropout_p, self.training)
         normed = self.feed_forward_norm(edges)
-        update = self.dropout(self.feed_forward(normed))
+        update = self.feed_forward(normed)
         if self.norm == "paper":
-            return update
-        return (normed if self.norm == "released" else edges) + update
+            return F.dropout(update, self.dropout_p, self.training)
+        return add_dropout(normed if self.norm == "released" else edges, update, self.dropout_p, self.training)

@@ -17,7 +17,9 @@ SECTIONS = ("model", "train", "data")
 
 def preset_names() -> list[str]:
     """All bundled presets, such as "clutrr/cpu"."""
-    return sorted(f"{task.name}/{file.name[:-5]}" for task in _root().iterdir() if task.is_dir() for file in task.iterdir())
+    return sorted(
+        f"{task.name}/{file.name[:-5]}" for task in _root().iterdir() if task.is_dir() for file in task.iterdir()
+    )
 
 
 def load_preset(name: str) -> dict[str, Any]:
@@ -31,7 +33,9 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     for key, value in changes.items():
         section, dot, name = key.partition(".")
         if section not in SECTIONS or not dot or not name:
-            raise UserError(f"--set {key}: found no section; expected one of {', '.join(s + '.NAME' for s in SECTIONS)}")
+            raise UserError(
+                f"--set {key}: found no section; expected one of {', '.join(s + '.NAME' for s in SECTIONS)}"
+            )
         result.setdefault(section, {})[name] = value
     return result
 
@@ -48,6 +52,11 @@ def parse_changes(options: Sequence[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise UserError(f"--set {option}: {value!r} is no YAML value") from error
     return changes
+
+
+def yaml_value(value: Any) -> str:
+    """A value as `--set` reads it back, on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
 def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:

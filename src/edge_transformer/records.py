@@ -12,20 +12,20 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edge_transformer.errors import DataError, UserError
+from .errors import DataError, UserError
 
 try:
     import fcntl
 except ImportError:  # Windows has no fcntl: a single short write at the end of a file is then all the safety there is
     fcntl = None  # type: ignore[assignment]
 
-Scalar = str | int | float | bool | None
-Key = tuple[str, str, str, str, int]
+Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
@@ -36,10 +36,10 @@ class Record:
     """One finished run: what was trained on what, what came out, and how to do it again."""
 
     task: str  # "clutrr"
-    data: dict[str, Scalar]  # "name", "fingerprint", and what defines the training set: "train_k", "rows", "split", ...
+    data: dict[str, Any]  # "name", "fingerprint", and what defines the training set: "train_k", "rows", "split", ...
     model: str  # "edge", "rat", ...
     preset: str  # "clutrr/cpu"
-    overrides: dict[str, Scalar]  # the --set options
+    overrides: dict[str, Any]  # the --set options
     seed: int
     metrics: dict[str, float]  # fractions from 0 to 1, "k=2" to "k=10"; and some that are not, such as "loss"
     minutes: float
@@ -47,25 +47,24 @@ class Record:
     versions: dict[str, str]  # "torch": "2.13.0"
     command: str
     finished: str  # ISO 8601
+    settings: dict[str, Any] = field(default_factory=dict)  # all of them: the preset's with the overrides applied
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
         if problem is not None:
             found, expected = problem
             raise UserError(f"cannot make a record of this run: found {found}; expected {expected}")
-        for field in (
-            "data",
-            "overrides",
-            "versions",
-        ):  # a copy, so that nobody changes a record through their own dict
-            object.__setattr__(self, field, dict(getattr(self, field)))
+        for name in ("data", "overrides", "versions", "settings"):  # copies: nobody changes a record from outside
+            object.__setattr__(self, name, deepcopy(getattr(self, name)))
         object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
         object.__setattr__(self, "minutes", float(self.minutes))
 
     @property
     def key(self) -> Key:
-        """Hashable identity of the run: two records with the same key say the same thing twice."""
-        return run_key(self.task, self.data, self.preset, self.overrides, self.seed)
+        """Hashable identity of the run: two records with the same key are of the same run, done twice."""
+        data = {name: value for name, value in self.data.items() if name != "name"}
+        settings = self.settings or {"preset": self.preset, "overrides": self.overrides, "data": data}
+        return run_key(self.task, self.data["fingerprint"], settings, self.seed)
 
     @property
     def finished_at(self) -> datetime:
@@ -78,21 +77,17 @@ class Record:
         return canonical_json(asdict(self), sort_keys=False)
 
 
-def run_key(task: str, data: Mapping[str, Scalar], preset: str, overrides: Mapping[str, Scalar], seed: int) -> Key:
+def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int) -> Key:
     """`Record.key` of a run that is still to be done, so that finished ones can be skipped.
 
-    The name of the data is no part of it: the same data in another folder is the same data. JSON keeps 1, 1.0 and
-    True apart, which Python's equality does not.
+    All settings count, not the name of the preset they came from: a preset that was changed makes a different run.
+    The name of the data does not count: the same files in another folder are the same data.
     """
-    return task, data_identity(data), preset, canonical_json(overrides), seed
-
-
-def data_identity(data: Mapping[str, Scalar]) -> str:
-    """What a run was trained on, name apart: the fingerprint and the settings."""
-    return canonical_json({name: value for name, value in data.items() if name != "name"})
+    return task, fingerprint, canonical_json(settings), seed
 
 
 def canonical_json(value: Any, sort_keys: bool = True) -> str:
+    """Equal texts for equal values; unlike Python's equality it keeps 1, 1.0 and True apart."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
 
 
@@ -260,7 +255,12 @@ def _is_number(value: Any) -> bool:
     return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_plain(value: Any, depth: int = 5) -> bool:
+    """A value that JSON and YAML can hold, nested a few levels deep at most."""
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_text(name) and _is_plain(item, depth - 1) for name, item in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
 
 
@@ -274,8 +274,12 @@ def _is_table(value: Any, accepts: Callable[[Any], bool]) -> bool:
     return isinstance(value, dict) and all(_is_text(name) and accepts(item) for name, item in value.items())
 
 
+def _is_options(value: Any) -> bool:
+    return isinstance(value, dict) and _is_plain(value)
+
+
 def _is_data(value: Any) -> bool:
-    return _is_table(value, _is_scalar) and _is_name(value.get("name")) and _is_name(value.get("fingerprint"))
+    return _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint"))
 
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -283,7 +287,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "data": (_is_data, 'an object of plain values with the texts "name" and "fingerprint"'),
     "model": (_is_name, "a name"),
     "preset": (_is_name, "a name"),
-    "overrides": (lambda value: _is_table(value, _is_scalar), "an object of plain values"),
+    "overrides": (_is_options, "an object of plain values"),
     "seed": (_is_integer, "an integer"),
     "metrics": (lambda value: _is_table(value, _is_number), "an object of finite numbers"),
     "minutes": (lambda value: _is_number(value) and value >= 0, "a number of minutes"),
@@ -291,6 +295,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "versions": (lambda value: _is_table(value, _is_text), "an object of texts"),
     "command": (_is_text, "a text"),
     "finished": (_is_time, "a time in ISO 8601"),
+    "settings": (_is_options, "an object of plain values"),
 }
 
 
@@ -298,9 +303,11 @@ def _find_problem(value: Any) -> Problem | None:
     """The first thing wrong with the fields of a record, or None."""
     if not isinstance(value, dict):
         return repr(value), "a JSON object"
-    names = [field.name for field in fields(Record)]
+    names = [each.name for each in fields(Record)]
     for name in names:
         if name not in value:
+            if name == "settings":
+                continue
             return f"no field {name!r}", "the fields " + ", ".join(names)
         accepts, expected = _RULES[name]
         if not accepts(value[name]):

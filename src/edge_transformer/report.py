@@ -24,18 +24,10 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from edge_transformer.errors import UserError
-from edge_transformer.figures import Points, draw_figure, save_figure
-from edge_transformer.files import write_text
-from edge_transformer.records import (
-    Record,
-    Scalar,
-    canonical_json,
-    data_identity,
-    is_fraction,
-    latest_runs,
-    read_records,
-)
+from .errors import UserError
+from .figures import Points, draw_figure, save_figure
+from .files import write_text
+from .records import Record, canonical_json, is_fraction, latest_runs, read_records
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +39,7 @@ ABOVE, BELOW = "▲", "▼"
 FEW_SEEDS = 5  # below this our own standard error is too uncertain to stand alone
 
 # name in presets and in paper_results.yaml, name for people, the option that makes it
-ABLATIONS: tuple[tuple[str, str, str, Scalar], ...] = (
+ABLATIONS: tuple[tuple[str, str, str, Any], ...] = (
     ("untied", "untied weights", "tied", False),
     ("value-ablation", "value ablation", "value", "left"),
     ("attention-ablation", "attention ablation", "key", "ij"),
@@ -103,7 +95,7 @@ class ResultTable:
     name: str  # for files
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
-    data: str
+    data: tuple[str, ...]
     commands: tuple[str, ...]
     versions: str
     notes: tuple[str, ...]
@@ -154,18 +146,26 @@ def report_tables(records: Iterable[Record]) -> list[RichTable]:
 
 
 def result_tables(records: Sequence[Record]) -> list[ResultTable]:
-    """One table for each task and training set, in the order of paper_results.yaml, each with a title of its own."""
-    by_data = _group(records, lambda record: (record.task, data_identity(record.data)))
+    """One table for each task and kind of data, in the order of paper_results.yaml, each with a title of its own."""
+    by_data = _group(records, lambda record: (record.task, canonical_json(_kind_of_data(record))))
     by_title = _group(sorted(by_data.values(), key=_table_order), _title)
     tables: dict[str, ResultTable] = {}
     for title, groups in by_title.items():
         for group in groups:
-            table = _result_table(group, title + _difference(group, groups))
+            table = _result_table(group, title + _distinction(group, groups))
             name = table.name
             while table.name in tables:  # two titles that differ in signs only
                 table = replace(table, name=f"{name}-{len(tables)}")
             tables[table.name] = table
     return list(tables.values())
+
+
+def _kind_of_data(record: Record) -> dict[str, Any]:
+    """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
+
+    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row.
+    """
+    return {name: value for name, value in record.data.items() if name != "name" and isinstance(value, str | list)}
 
 
 def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
@@ -175,15 +175,22 @@ def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
         [*tasks.values()].index(task) if task else len(tasks),
         [*task["settings"].values()].index(setting) if setting else len(task.get("settings", {})),
     ]
-    return position, records[0].task, data_identity(records[0].data)
+    return position, records[0].task, canonical_json(_kind_of_data(records[0]))
 
 
-def _difference(group: Sequence[Record], groups: Sequence[Sequence[Record]]) -> str:
-    """What sets the data of one group apart from other groups that would have the same title."""
-    data = group[0].data
-    values = {name: {canonical_json(other[0].data.get(name)) for other in groups} for name in data if name != "name"}
-    different = {name: data[name] for name in values if len(values[name]) > 1}
-    return f" ({_options(different)})" if different else ""
+def _distinction(group: Sequence[Record], groups: Sequence[Sequence[Record]]) -> str:
+    """What sets a group apart from others of the same title: the data's name, or else every setting that differs."""
+    if len(groups) == 1:
+        return ""
+    if len({_data_names(other) for other in groups}) == len(groups):
+        return f" ({_data_names(group)})"
+    kinds = [_kind_of_data(other[0]) for other in groups]
+    different = {
+        name: value
+        for name, value in _kind_of_data(group[0]).items()
+        if len({canonical_json(kind.get(name)) for kind in kinds}) > 1
+    }
+    return f" ({_options(different)})"
 
 
 def _result_table(records: Sequence[Record], title: str) -> ResultTable:
@@ -193,8 +200,10 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     for (model, ablations), of_variant in variants.items():
         name = _model_title(model, ablations)
         paper = _paper_row(name, setting.get("variants", {}).get("-".join((model, *ablations))))
-        for runs in _group(of_variant, _row_order).values():
-            rows.append(_our_row(name, runs, paper))
+        by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
+        for runs in by_row.values():
+            changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
+            rows.append(_our_row(name, runs, changed, paper))
         rows += [paper] if paper else []
     metrics = {metric for row in rows for metric in row.scores}
     columns = [metric for metric in task.get("columns", sorted(metrics, key=_natural)) if metric in metrics]
@@ -214,7 +223,24 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     )
 
 
-def _our_row(name: str, records: Sequence[Record], paper: Row | None) -> Row:
+def _changed_settings(record: Record, others: Iterable[Record]) -> dict[str, Any]:
+    """The settings in which runs of the same preset and options differ, as they do when a preset has been changed."""
+    settings = _flatten(record.settings)
+    alike = [_flatten(other.settings) for other in others if _row_order(other) == _row_order(record)]
+    return {name: value for name, value in settings.items() if any(other.get(name) != value for other in alike)}
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"lr": 0.1}} as {"train.lr": 0.1}."""
+    flat = {}
+    for name, value in settings.items():
+        flat.update(
+            {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return flat
+
+
+def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], paper: Row | None) -> Row:
     values = _group(
         [(metric, value) for record in records for metric, value in record.metrics.items() if is_fraction(metric)],
         lambda pair: pair[0],
@@ -223,7 +249,7 @@ def _our_row(name: str, records: Sequence[Record], paper: Row | None) -> Row:
     return Row(
         model=name,
         preset=records[0].preset,
-        options=_options(records[0].overrides),
+        options=_options({**changed, **records[0].overrides}),
         scores=scores,
         runs=len(records),
         minutes=statistics.fmean(record.minutes for record in records),
@@ -288,20 +314,21 @@ def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
     return task, {}
 
 
-def _same_setting(ours: Scalar, paper: Scalar) -> bool:
+def _same_setting(ours: Any, paper: Any) -> bool:
     return str(ours).replace(" ", "").lower() == str(paper).lower()
 
 
 def _title(records: Sequence[Record]) -> str:
     record = records[0]
     task, setting = _paper_entries(record)
-    settings = {name: value for name, value in record.data.items() if name not in ("name", "fingerprint", "rows")}
+    settings = {name: value for name, value in _kind_of_data(record).items() if name != "fingerprint"}
     return f"{task.get('title', record.task)}, {setting.get('title') or _options(settings) or _data_names(records)}"
 
 
 def _ablations(record: Record) -> tuple[str, ...]:
-    """What was ablated: the preset's name says it, and a --set option overrules the preset."""
-    options = {name.split(".")[-1]: value for name, value in record.overrides.items()}
+    """What was ablated, as the settings or the --set options say it; else as the preset's name does."""
+    changed = {name.removeprefix("model."): value for name, value in record.overrides.items()}
+    options = {**record.settings.get("model", {}), **changed}
     preset = record.preset.split("/")[-1]
     return tuple(
         name
@@ -323,11 +350,11 @@ def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, bool, s
     return record.model != "edge", record.model, ablations, record.preset, bool(record.overrides), options
 
 
-def _options(options: Mapping[str, Scalar]) -> str:
+def _options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
 
 
-def _plain(value: Scalar) -> str:
+def _plain(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json(value)
 
 
@@ -335,10 +362,27 @@ def _data_names(records: Iterable[Record]) -> str:
     return " / ".join(sorted({str(record.data["name"]) for record in records}))
 
 
-def _describe_data(records: Sequence[Record]) -> str:
-    rest = {name: value for name, value in records[0].data.items() if name not in ("name", "fingerprint")}
-    parts = [_code(_data_names(records)), f"fingerprint {_code(str(records[0].data['fingerprint']))}"]
-    return ", ".join(parts + [f"{_escape(name)} {_code(_plain(value))}" for name, value in sorted(rest.items())])
+def _describe_data(records: Sequence[Record]) -> tuple[str, ...]:
+    """The data of a table, and what differs from preset to preset below it."""
+    kind = _kind_of_data(records[0])
+    common = [_code(_data_names(records)), *(f"{_escape(name)} {_code(_plain(kind[name]))}" for name in sorted(kind))]
+    by_preset = _group(
+        sorted(records, key=_row_order), lambda record: _preset(record.preset, _options(record.overrides))
+    )
+    by_numbers = _group(by_preset, lambda preset: _numbers_of_data(by_preset[preset]))
+    if len(by_numbers) == 1:
+        return (", ".join([*common, *filter(None, by_numbers)]),)
+    return ", ".join(common), *(f"{', '.join(presets)}: {numbers or '–'}" for numbers, presets in by_numbers.items())
+
+
+def _numbers_of_data(records: Sequence[Record]) -> str:
+    """The other settings of the data, with all their values: which rows are held out may depend on the seed."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for name in record.data.keys() - _kind_of_data(record).keys() - {"name"}:
+            found.setdefault(name, set()).add(_plain(record.data[name]))
+    values = {name: " / ".join(sorted(texts, key=_natural)) for name, texts in sorted(found.items())}
+    return ", ".join(f"{_escape(name)} {_code(text)}" for name, text in values.items())
 
 
 def _versions(records: Iterable[Record]) -> str:
@@ -410,7 +454,8 @@ def _section(table: ResultTable, image: str) -> str:
         [":--", ":--", *["--:"] * (len(table.metrics) + 3)],
         *(_markdown_cells(table, row) for row in table.rows),
     ]
-    sources = [f"- Data: {table.data}"] + [f"- Versions: {table.versions}"] * bool(table.versions)
+    sources = [f"- Data: {table.data[0]}", *(f"  - {line}" for line in table.data[1:])]
+    sources += [f"- Versions: {table.versions}"] * bool(table.versions)
     parts = [
         f"## {_escape(table.title)}",
         "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
@@ -423,10 +468,14 @@ def _section(table: ResultTable, image: str) -> str:
 
 
 def _markdown_cells(table: ResultTable, row: Row) -> list[str]:
-    preset = "paper" if row.is_paper else " ".join(_code(part) for part in (row.preset, row.options) if part)
+    preset = "paper" if row.is_paper else _preset(row.preset, row.options)
     scores = [" ".join(part for part in _numbers(row, metric) if part) for metric in table.metrics]
     minutes = "–" if row.minutes is None else f"{row.minutes:.1f}"
     return [_escape(row.model), preset, _runs(row), *scores, minutes, row.threads or "–"]
+
+
+def _preset(preset: str, options: str) -> str:
+    return " ".join(_code(part) for part in (preset, options) if part)
 
 
 def _rich_table(table: ResultTable) -> RichTable:
@@ -480,7 +529,7 @@ def _common_axis(metrics: Sequence[str]) -> str:
 _SIZED = re.compile(r"([A-Za-z_]+)=([0-9]{1,6})")
 
 
-def _integers(value: Scalar) -> tuple[int, ...]:
+def _integers(value: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(value or "")))
 
 

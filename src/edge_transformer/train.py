@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import signal
-import sys
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -28,8 +27,9 @@ from .checkpoint import load_checkpoint, read_json, save_checkpoint, save_model,
 from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
 from .data.batching import shuffled_batches
 from .errors import UserError
+from .presets import SECTIONS, load_preset, override, yaml_value
 from .progress import Bar, bar
-from .records import Record
+from .records import Record, canonical_json
 from .tasks import get_task
 from .tasks.base import TaskData, TaskModel
 
@@ -65,35 +65,46 @@ class RunConfig:
 
     task: str
     preset: str
-    model: dict
-    train: TrainConfig
-    data: dict
+    settings: dict[str, Any]  # the preset's sections "model", "train" and "data", overrides applied
+    overrides: dict[str, Any]
     seed: int
-    overrides: dict
 
     @classmethod
-    def from_settings(
-        cls, settings: Mapping[str, Any], task: str, preset: str, seed: int, overrides: Mapping[str, Any]
-    ) -> RunConfig:
-        """The run that a preset with its overrides applied describes."""
+    def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
+        """The run that a preset with some settings overridden describes."""
+        settings = override(load_preset(preset), overrides)
         if settings.get("task") != task:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
-        return cls(
-            task=task,
-            preset=preset,
-            model=dict(settings.get("model") or {}),
-            train=from_dict(TrainConfig, settings.get("train") or {}, "train"),
-            data=dict(settings.get("data") or {}),
-            seed=seed,
-            overrides=dict(overrides),
-        )
+        sections = {name: settings.get(name) or {} for name in SECTIONS}
+        run = cls(task, preset, sections, dict(overrides), seed)
+        _ = run.train, run.data_settings  # refuse what is wrong before any data are read
+        return run
+
+    @property
+    def train(self) -> TrainConfig:
+        return from_dict(TrainConfig, self.settings["train"], "train")
+
+    @property
+    def data_settings(self) -> Any:
+        return from_dict(get_task(self.task).data.Settings, self.settings["data"], "data")
 
     def load_data(self, folder: str | Path) -> TaskData:
         """Read the data of this run, with a progress bar."""
-        task = get_task(self.task)
-        settings = from_dict(task.data.Settings, self.data, "data")
         with bar(f"reading {Path(folder).name}") as reading:
-            return task.data.load(Path(folder), settings, self.seed, progress=reading.advance)
+            return get_task(self.task).data.load(Path(folder), self.data_settings, self.seed, progress=reading.advance)
+
+    def arguments(self, data: str | Path) -> list[str]:
+        """The arguments of `edge-transformer` that do this run."""
+        changes = [f"{name}={yaml_value(value)}" for name, value in self.overrides.items()]
+        sets = [argument for change in changes for argument in ("--set", change)]
+        return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
+
+    def folder_name(self, data: str | Path) -> str:
+        """A name for the run's folder that other runs do not have."""
+        parts = [Path(self.preset).with_suffix("").as_posix().strip("./").replace("/", "-"), Path(data).resolve().name]
+        if self.overrides:
+            parts.append(f"{zlib.crc32(canonical_json(self.overrides).encode()):08x}")
+        return "-".join([*parts, f"seed{self.seed}"])
 
 
 @dataclass(frozen=True)
@@ -122,18 +133,19 @@ class Trainer:
         self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware = Hardware(), command: str = ""
     ) -> None:
         self.run, self.data, self.folder, self.command = run, data, Path(folder), command
+        self.config = run.train
         if hardware.threads:
             torch.set_num_threads(hardware.threads)
         self.fabric = _launch(hardware)
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
-        self.model: TaskModel = data.new_model(run.model)
+        self.model: TaskModel = data.new_model(run.settings["model"])
         self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
-        self.optimizer = _optimizer(run.train, self.model)
-        self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if run.train.average else []
-        batches_an_epoch = -(-data.train_rows // run.train.batch_size)
-        self.total_steps = run.train.epochs * batches_an_epoch
+        self.optimizer = _optimizer(self.config, self.model)
+        self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if self.config.average else []
+        batches_an_epoch = -(-data.train_rows // self.config.batch_size)
+        self.total_steps = self.config.epochs * batches_an_epoch
         self.batches_an_epoch = batches_an_epoch
         self.step = 0
         self.minutes = 0.0
@@ -153,7 +165,7 @@ class Trainer:
                 self.minutes = before + (time.monotonic() - started) / 60
                 finished_epochs, rest = divmod(self.step, self.batches_an_epoch)
                 last = self.step == self.total_steps
-                if rest == 0 and (last or finished_epochs % self.run.train.evaluate_every == 0):
+                if rest == 0 and (last or finished_epochs % self.config.evaluate_every == 0):
                     self._evaluate(finished_epochs)
                     self.minutes = before + (time.monotonic() - started) / 60
                 stop = self._any_process(bool(stopped))
@@ -168,14 +180,12 @@ class Trainer:
     def _train_step(self, shown: Bar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
         if position == 0 or not hasattr(self, "_epoch_batches"):
-            self._epoch_batches = shuffled_batches(
-                self.data.train_rows, self.run.train.batch_size, self.run.seed, epoch
-            )
+            self._epoch_batches = shuffled_batches(self.data.train_rows, self.config.batch_size, self.run.seed, epoch)
         rows = self._epoch_batches[position]
         loss = self._accumulate_gradients(rows)
-        if self.run.train.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.run.train.clip)
-        rate = learning_rate(self.run.train, self.step, self.total_steps)
+        if self.config.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        rate = learning_rate(self.config, self.step, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -215,7 +225,7 @@ class Trainer:
     def _average_weights(self) -> None:
         """Move the average towards the weights; it follows closely in the first steps, when they change fast."""
         if self.averaged:
-            decay = min(self.run.train.average, (1 + self.step) / (10 + self.step))
+            decay = min(self.config.average, (1 + self.step) / (10 + self.step))
             with torch.no_grad():
                 torch._foreach_lerp_(self.averaged, list(self.model.parameters()), 1 - decay)
 
@@ -244,7 +254,7 @@ class Trainer:
         record = Record(
             task=self.run.task,
             data=self.data.identity(),
-            model=str(self.run.model.get("kind", "edge")),
+            model=str(self.run.settings["model"].get("kind", "edge")),
             preset=self.run.preset,
             overrides=self.run.overrides,
             seed=self.run.seed,
@@ -254,6 +264,7 @@ class Trainer:
             versions=_versions(),
             command=self.command,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            settings=self.run.settings,
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
@@ -329,7 +340,9 @@ class Trainer:
             for name, tensor in parts["optimizer"].items():
                 number, _, field = name.partition(".")
                 moments.setdefault(int(number), {})[field] = tensor
-            self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
+            self.optimizer.load_state_dict(
+                {"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]}
+            )
             self._set_random_state(parts["random"][str(self.fabric.global_rank)])
             self.step, self.minutes, self.history = state["step"], state["minutes"], state["history"]
             self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
@@ -431,8 +444,3 @@ def _versions() -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def command_line() -> str:
-    """The command that started this process, as one would type it."""
-    return shlex.join(["edge-transformer", *sys.argv[1:]])

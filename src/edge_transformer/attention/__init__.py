@@ -12,11 +12,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..native import unavailable, usable_for
 from .einsum import einsum_attention
+from .native import native_attention, native_attention_packed
 
 KEYS = ("lj", "ij")
 VALUES = ("product", "left")
-ENGINES: dict[str, Callable[..., Tensor]] = {"einsum": einsum_attention}
+ENGINES: dict[str, Callable[..., Tensor]] = {"einsum": einsum_attention, "native": native_attention}
 
 
 def triangular_attention(
@@ -48,17 +50,41 @@ def triangular_attention(
         `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros.
     """
     _check(q, k, v1, v2, node_mask, causal_from, key, value, dropout_p)
-    return ENGINES[resolve_engine(engine)](
-        q, k, v1, None if value == "left" else v2, node_mask, causal_from, key, dropout_p
-    )
+    run = ENGINES[resolve_engine(engine, q)]
+    return run(q, k, v1, None if value == "left" else v2, node_mask, causal_from, key, dropout_p)
 
 
-def resolve_engine(engine: str) -> str:
-    """The engine that will run for this request."""
+def packed_triangular_attention(
+    parts: Tensor,
+    *,
+    node_mask: Tensor | None = None,
+    causal_from: int | None = None,
+    key: str = "lj",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """`triangular_attention` of q, k, v1 and v2 in one tensor, `[batch, n, n, 4, heads, head_dim]`; 3 without v2.
+
+    It spares the native engine a copy of their gradients.
+    """
+    q, k, v1, *v2 = parts.unbind(3)
+    v2_or_none, value = (v2[0], "product") if v2 else (None, "left")
+    _check(q, k, v1, v2_or_none, node_mask, causal_from, key, value, dropout_p)
+    name = resolve_engine(engine, parts)
+    if name == "native":
+        return native_attention_packed(parts, node_mask, causal_from, key, dropout_p)
+    return ENGINES[name](q, k, v1, v2_or_none, node_mask, causal_from, key, dropout_p)
+
+
+def resolve_engine(engine: str, like: Tensor) -> str:
+    """The engine that will run for this request on tensors like this one."""
     if engine == "auto":
-        return "einsum"
+        return "native" if usable_for(like) else "einsum"
     if engine not in ENGINES:
         raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
+    if engine == "native" and not usable_for(like):
+        reason = unavailable() or f"it computes float32 and float64 on the CPU, not {like.dtype} on {like.device}"
+        raise ValueError(f'engine="native" cannot be used: {reason}')
     return engine
 
 

@@ -40,9 +40,7 @@ def einsum_attention(
     return torch.einsum("biljh,biljhd->bijhd", weights, values)
 
 
-def allowed_triangles(
-    n: int, node_mask: Tensor | None, causal_from: int | None, device: torch.device
-) -> Tensor | None:
+def allowed_triangles(n: int, node_mask: Tensor | None, causal_from: int | None, device: torch.device) -> Tensor | None:
     """Which triangles (i, l, j) count: bool (B or 1, i, l, j, 1), or None where all of them do.
 
     A triangle with a padding node does not count. In a decoder's graph, whose target nodes start at `causal_from`, a

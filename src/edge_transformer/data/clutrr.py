@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError
-from ..files import replacing
+from ..files import fingerprint, replacing
 
 Fact = tuple[int, str, int]  # (a, relation, c): c is a's relation
 
@@ -49,6 +48,11 @@ class Story:
         return len(self.edges) if self.needed is None else self.needed
 
     @property
+    def graph(self) -> tuple[object, ...]:
+        """What the model sees of the story: two stories with equal graphs differ in names and answers only."""
+        return self.size, frozenset(zip(self.edges, self.relations, strict=True)), self.query
+
+    @property
     def size(self) -> int:
         """The number of nodes."""
         return len(self.names)
@@ -64,6 +68,22 @@ class ClutrrData:
     tests: dict[int, tuple[Story, ...]]
     valid: tuple[Story, ...] = ()
 
+    @classmethod
+    def of(
+        cls, folder: str | Path, files: Mapping[str, Sequence[Path]], rows: Mapping[str, Sequence[Story]]
+    ) -> ClutrrData:
+        """The data of a folder from its files and rows, both by split."""
+        tests: dict[int, list[Story]] = {}
+        for story in rows["test"]:
+            tests.setdefault(story.k, []).append(story)
+        return cls(
+            name=Path(folder).resolve().name,
+            fingerprint=fingerprint(path for paths in files.values() for path in paths),
+            train=tuple(rows["train"]),
+            tests={k: tuple(tests[k]) for k in sorted(tests)},
+            valid=tuple(rows["valid"]),
+        )
+
 
 REQUIRED_COLUMNS = ("story_edges", "edge_types", "query_edge", "target")
 COLUMNS = (  # of the official files, in their order
@@ -77,6 +97,15 @@ MAX_NODES = 512
 
 def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
     """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row."""
+    files = clutrr_files(folder)
+    rows = {
+        split: [story for path in paths for story in read_stories(path, progress)] for split, paths in files.items()
+    }
+    return ClutrrData.of(folder, files, rows)
+
+
+def clutrr_files(folder: str | Path) -> dict[str, list[Path]]:
+    """The CSV files of a folder by split: "train", "test" and "valid"."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
@@ -84,23 +113,7 @@ def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = Non
     for split in ("train", "test"):
         if not files[split]:
             raise UserError(f"{folder}: found no *{split}.csv; expected a CLUTRR folder with train and test files")
-    digest = hashlib.sha256()
-    stories: dict[str, list[Story]] = {}
-    for split, paths in files.items():
-        stories[split] = []
-        for path in paths:
-            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-            stories[split] += read_stories(path, progress)
-    tests: dict[int, list[Story]] = {}
-    for story in stories["test"]:
-        tests.setdefault(story.k, []).append(story)
-    return ClutrrData(
-        name=folder.resolve().name,
-        fingerprint=digest.hexdigest()[:16],
-        train=tuple(stories["train"]),
-        tests={k: tuple(tests[k]) for k in sorted(tests)},
-        valid=tuple(stories["valid"]),
-    )
+    return files
 
 
 def read_stories(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Story]:
@@ -231,9 +244,7 @@ def _literal(cell: str | None) -> Any:
 
 def _is_edge(pair: Any) -> bool:
     return (
-        isinstance(pair, tuple)
-        and len(pair) == 2
-        and all(type(node) is int and 0 <= node < MAX_NODES for node in pair)
+        isinstance(pair, tuple) and len(pair) == 2 and all(type(node) is int and 0 <= node < MAX_NODES for node in pair)
     )
 
 

@@ -3,19 +3,18 @@
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
 
 Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
-A training folder has `train.jsonl`, one or more `*test*.jsonl` and, if you like, `valid.jsonl`.
+A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like, `valid.jsonl`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError
-from .clutrr import MAX_NODES, ClutrrData, Story, read_clutrr
+from .clutrr import MAX_NODES, SPLIT_PATTERNS, ClutrrData, Story, clutrr_files, read_clutrr
 
 MAX_LINE = 1_000_000
 UNKNOWN_TARGET = ""
@@ -23,31 +22,29 @@ UNKNOWN_TARGET = ""
 
 def read_folder(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
     """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files."""
-    folder = Path(folder)
-    if not any(folder.glob("*train.jsonl")):
+    files = graph_files(folder)
+    if files["train"][0].suffix == ".csv":
         return read_clutrr(folder, progress)
-    digest = hashlib.sha256()
-    stories: dict[str, list[Story]] = {"train": [], "test": [], "valid": []}
-    for split in stories:
-        for path in sorted(folder.glob(f"*{split}*.jsonl")):
-            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    rows: dict[str, list[Story]] = {split: [] for split in files}
+    for split, paths in files.items():
+        for path in paths:
             with open(path, encoding="utf-8") as lines:
                 for story in read_graph_lines(lines, path, needs_target=True):
-                    stories[split].append(story)
+                    rows[split].append(story)
                     if progress:
                         progress(1)
-        if not stories[split] and split != "valid":
-            raise UserError(f"{folder}: found no rows in *{split}*.jsonl; expected at least one labelled graph")
-    tests: dict[int, list[Story]] = {}
-    for story in stories["test"]:
-        tests.setdefault(story.k, []).append(story)
-    return ClutrrData(
-        name=folder.resolve().name,
-        fingerprint=digest.hexdigest()[:16],
-        train=tuple(stories["train"]),
-        tests={k: tuple(tests[k]) for k in sorted(tests)},
-        valid=tuple(stories["valid"]),
-    )
+    for split in ("train", "test"):
+        if not rows[split]:
+            raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
+    return ClutrrData.of(folder, files, rows)
+
+
+def graph_files(folder: str | Path) -> dict[str, list[Path]]:
+    """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files."""
+    folder = Path(folder)
+    if not any(folder.glob("*train.jsonl")):
+        return clutrr_files(folder)
+    return {split: sorted(folder.glob(f"*{pattern}.jsonl")) for split, pattern in SPLIT_PATTERNS.items()}
 
 
 def read_graph_lines(lines: Iterable[str], source: str | Path, needs_target: bool = False) -> Iterator[Story]:

@@ -1,32 +1,32 @@
 """Kinship stories like CLUTRR's, made on the spot.
 
-A story begins as one true step of a proof in a simulated family (see `families`): c is a's t, because b is a's r1 and c
-is b's r2. Its two premises are the first two told relations. Then, as long as the story is shorter than wanted, one told
-relation is replaced by two others it follows from, through one more member of the family. What is told stays a walk from
-a to c, the replaced relations are the intermediate facts, and the steps in the order they were taken are the proof. So a
-story is derivable by construction, and nothing has to be searched for.
+A story begins as one true step of a proof in a simulated family (see `families`): c is a's t, because b is a's r1 and
+c is b's r2. The two premises are told. Then, as long as the story is shorter than wanted, one told relation is replaced
+by two others it follows from, through one more member of the family. What is told stays a walk from a to c, the
+replaced relations are the intermediate facts, and the steps in the order they were taken are the proof. So a story is
+derivable by construction, and nothing has to be searched for.
 
 No pair of persons is used twice in a story in the same direction, be it told, concluded or asked. Thus no edge is told
-twice, the query is never told, and no proof goes in circles. Walks may still come back to a person, as CLUTRR's do from
-four relations on.
+twice, the query is never told (nor is its reverse), and no proof goes in circles. Walks may still come back to a
+person, as CLUTRR's do from four relations on.
 
-The pattern of a story is the sequence of its relations. For k = 2 training and test share their patterns; for longer
-stories a share of the patterns is held out from training and the test stories have only these. Whether a pattern is held
-out is decided by a hash of it and the seed, and so without listing all patterns. As in CLUTRR a pattern can have two
-answers: the grandmother of one's husband's son is one's mother-in-law and, as parents by marriage are parents, one's
-mother.
+The pattern of a story is the sequence of its relations. For k = 2 training and test share their patterns. For longer
+stories a share of the patterns is held out from training, and the test stories have only these. Whether a pattern is
+held out is decided by a hash of it and the seed, so the patterns need not be listed. As in CLUTRR a pattern can have
+two answers: the grandmother of one's husband's son is one's mother-in-law or one's mother.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from edge_transformer.data.clutrr import Fact, ProofStep, Story
+from edge_transformer.data.clutrr import ProofStep, Story
 from edge_transformer.data.families import JOINED, RELATIONS, TARGETS, Family, FamilyShape, simulate_family
 from edge_transformer.errors import UserError
 
@@ -34,25 +34,26 @@ __all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate"]
 
 MAX_K = 40
 
-# A family costs as much as some fifty stories of four relations, so it serves for several.
-_TRIES_PER_FAMILY = 150
+# A family costs as much as some twenty stories of four relations, so it serves for many.
+_TRIES_PER_FAMILY = 200
 _TRIES = 20_000  # in a row without a story; then there is none, or too few to wait for
 _TRIES_PER_OPENING = 10
 
-_MEN = (
-    "Aaron Adam Albert Andrew Anthony Arthur Benjamin Brian Carl Charles Christopher Daniel David Dennis Donald Douglas "
-    "Edward Eric Eugene Frank Fred Gary George Gerald Gregory Harold Henry Howard Jack James Jason Jeffrey John Jonathan "
-    "Joseph Joshua Justin Keith Kenneth Kevin Larry Lawrence Louis Mark Martin Matthew Michael Nicholas Oliver Patrick "
-    "Paul Peter Philip Ralph Raymond Richard Robert Roger Ronald Russell Samuel Scott Stephen Steven Theodore Thomas "
-    "Timothy Victor Walter William"
-).split()
-_WOMEN = (
-    "Alice Amanda Amy Andrea Angela Anna Barbara Beatrice Betty Beverly Brenda Carol Caroline Catherine Cheryl Christina "
-    "Clara Cynthia Deborah Denise Diana Donna Dorothy Eleanor Elizabeth Emily Emma Evelyn Florence Frances Gloria Grace "
-    "Hannah Heather Helen Irene Jacqueline Jane Janet Jennifer Jessica Joan Joyce Judith Julia Karen Kathleen Kimberly "
-    "Laura Linda Lisa Louise Margaret Maria Martha Mary Melissa Michelle Nancy Nicole Olivia Pamela Patricia Rachel "
-    "Rebecca Rose Ruth Sandra Sarah Sharon Sophia Stephanie Susan Theresa Victoria Virginia"
-).split()
+_MEN = """
+    Aaron Adam Albert Andrew Anthony Arthur Benjamin Brian Carl Charles Christopher Daniel David Dennis Donald
+    Douglas Edward Eric Eugene Frank Fred Gary George Gerald Gregory Harold Henry Howard Jack James Jason Jeffrey
+    John Jonathan Joseph Joshua Justin Keith Kenneth Kevin Larry Lawrence Louis Mark Martin Matthew Michael Nicholas
+    Oliver Patrick Paul Peter Philip Ralph Raymond Richard Robert Roger Ronald Russell Samuel Scott Stephen Steven
+    Theodore Thomas Timothy Victor Walter William
+"""
+_WOMEN = """
+    Alice Amanda Amy Andrea Angela Anna Barbara Beatrice Betty Beverly Brenda Carol Caroline Catherine Cheryl
+    Christina Clara Cynthia Deborah Denise Diana Donna Dorothy Eleanor Elizabeth Emily Emma Evelyn Florence Frances
+    Gloria Grace Hannah Heather Helen Irene Jacqueline Jane Janet Jennifer Jessica Joan Joyce Judith Julia Karen
+    Kathleen Kimberly Laura Linda Lisa Louise Margaret Maria Martha Mary Melissa Michelle Nancy Nicole Olivia Pamela
+    Patricia Rachel Rebecca Rose Ruth Sandra Sarah Sharon Sophia Stephanie Susan Theresa Victoria Virginia
+"""
+_FIRST_NAMES = {True: _MEN.split(), False: _WOMEN.split()}  # by whether male
 
 Pattern = tuple[str, ...]
 T = TypeVar("T")
@@ -66,7 +67,7 @@ def generate(
     *,
     test_rows: int = 100,
     holdout: float = 0.2,
-    revisits: float = 0.5,
+    revisits: float = 0.6,
     levels: int = 3,
     min_children: int = 3,
     max_children: int = 5,
@@ -78,9 +79,9 @@ def generate(
 
     train_k, test_k: the numbers of told relations, from 2 to MAX_K.
     rows: training stories in all, spread evenly over train_k and shuffled. test_rows: test stories for each k.
-    holdout: for k >= 3 in both train_k and test_k, about the share of patterns that only test stories have. For k = 2 in
-        both, test stories have patterns that occur in training.
-    revisits: how often, from 0 (never: chains only) to 1, a story may come back to a person it has met.
+    holdout: for k >= 3 in both train_k and test_k, about the share of patterns that only test stories have. For k = 2
+        in both, test stories have patterns that occur in training.
+    revisits: the share of stories, from 0 to 1, that may come back to a person they have met; the others are chains.
     levels, min_children, max_children, p_marry, by_marriage: see `FamilyShape`.
     progress: called now and then with the number of stories finished since the last call.
     """
@@ -162,6 +163,7 @@ def _draw_stories(
 ) -> list[Story]:
     """`number` stories of k relations whose patterns are wanted, from one family after the other."""
     stories: list[Story] = []
+    seen: Counter[Pattern] = Counter()
     tries_since_story = 0
     while len(stories) < number:
         family = simulate_family(rng, shape)
@@ -171,14 +173,19 @@ def _draw_stories(
             plot = _draw_plot(rng, family, k, revisits)
             if plot is None or not wanted(pattern := plot.pattern(family)):
                 continue
+            # CLUTRR has all patterns of a length equally often. Here one that has f times its share is taken with
+            # probability 1 / f, which brings the rare ones forward at little cost.
+            if rng.random() * seen[pattern] * len(seen) > len(stories):
+                continue
+            seen[pattern] += 1
             stories.append(_tell(rng, family, plot, pattern))
             tries_since_story = 0
             if len(stories) == number:
                 break
         if tries_since_story >= _TRIES:
             raise UserError(
-                f"found no fitting story of k = {k} relations in {tries_since_story} tries; change holdout if it is very "
-                "small or large, ask for a smaller k, for larger families, or allow more revisits"
+                f"found no fitting story of k = {k} relations in {tries_since_story} tries; ask for a smaller k, for "
+                "larger families or more revisits, or for another holdout if it is close to 0 or 1"
             )
         if progress is not None:
             progress(len(stories) - before)
@@ -192,9 +199,10 @@ def _draw_plot(rng: random.Random, family: Family, k: int, revisits: float) -> _
         return None
     a, b, c, target = opening
     walk, steps = [a, b, c], [(a, b, c)]
-    used = {(a, b), (b, c), (a, c)}
+    may_revisit = rng.random() < revisits
+    used = {(a, b), (b, c), (a, c), (c, a)}  # the query's reverse would give the answer away
     while len(walk) <= k:
-        place = _draw_detour(rng, family, walk, used, revisits)
+        place = _draw_detour(rng, family, walk, used, may_revisit)
         if place is None:
             return None
         position, b = place
@@ -207,7 +215,7 @@ def _draw_plot(rng: random.Random, family: Family, k: int, revisits: float) -> _
 
 
 def _draw_opening(rng: random.Random, family: Family) -> tuple[int, int, int, str] | None:
-    """Persons a, b, c and what c is to a because of b. All pairs of relations are about equally likely, as in CLUTRR."""
+    """Persons a, b, c and what c is to a because of b. All pairs of relations are about equally likely."""
     first, second = JOINED[int(rng.random() * len(JOINED))]
     pivots = family.pivots(first, second)
     for _ in range(_TRIES_PER_OPENING if pivots else 0):
@@ -220,14 +228,14 @@ def _draw_opening(rng: random.Random, family: Family) -> tuple[int, int, int, st
 
 
 def _draw_detour(
-    rng: random.Random, family: Family, walk: list[int], used: Collection[tuple[int, int]], revisits: float
+    rng: random.Random, family: Family, walk: list[int], used: Collection[tuple[int, int]], may_revisit: bool
 ) -> tuple[int, int] | None:
     """A position in the walk, and the person through whom to go from there to the next position."""
     positions = list(range(len(walk) - 1))
     while positions:
         position = positions.pop(int(rng.random() * len(positions)))
         a, c = walk[position], walk[position + 1]
-        avoided = () if rng.random() < revisits else walk
+        avoided = () if may_revisit else walk
         groups = [
             [b for b in group if (a, b) not in used and (b, c) not in used and b not in avoided]
             for group in family.splits(a, c)
@@ -247,33 +255,36 @@ def _pick(rng: random.Random, options: Sequence[T]) -> T:
 def _tell(rng: random.Random, family: Family, plot: _Plot, pattern: Pattern) -> Story:
     """Number the persons in the order they appear, name them, and write down the proof."""
     persons = list(dict.fromkeys(plot.walk))
-    number = {person: node for node, person in enumerate(persons)}
-    nodes = [number[person] for person in plot.walk]
-    names, genders = _draw_names(rng, [family.male[person] for person in persons])
+    node = {person: index for index, person in enumerate(persons)}
+    walk = [node[person] for person in plot.walk]
+    male = [family.male[person] for person in persons]
     return Story(
-        edges=tuple(pairwise(nodes)),
+        edges=tuple(pairwise(walk)),
         relations=pattern,
-        query=(nodes[0], nodes[-1]),
+        query=(walk[0], walk[-1]),
         target=plot.target,
-        names=names,
-        genders=genders,
-        proof=_proof(family, plot, number),
+        names=_draw_names(rng, male),
+        genders=tuple("male" if is_male else "female" for is_male in male),
+        proof=tuple(_proof_steps(family, plot, node)),
     )
 
 
-def _proof(family: Family, plot: _Plot, number: dict[int, int]) -> tuple[ProofStep, ...]:
-    steps = []
-    conclusion_name = plot.target  # of the first step; an intermediate fact is never about in-laws
-    for a, b, c in plot.steps:
-        i, j, k = number[a], number[b], number[c]
-        premises: tuple[Fact, Fact] = (i, family.relatives[a][b], j), (j, family.relatives[b][c], k)
-        steps.append(ProofStep((i, conclusion_name or family.relatives[a][c], k), premises))
-        conclusion_name = ""
-    return tuple(steps)
+def _proof_steps(family: Family, plot: _Plot, node: dict[int, int]) -> Iterator[ProofStep]:
+    relatives = family.relatives
+    concluded = plot.target  # only the query can be about in-laws, the facts in between are in `relatives`
+    for index, (a, b, c) in enumerate(plot.steps):
+        if index > 0:
+            concluded = relatives[a][c]
+        premises = (node[a], relatives[a][b], node[b]), (node[b], relatives[b][c], node[c])
+        yield ProofStep((node[a], concluded, node[c]), premises)
 
 
-def _draw_names(rng: random.Random, male: Sequence[bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A different first name for each person, and the genders in words."""
-    men = iter(rng.sample(_MEN, sum(male)))
-    women = iter(rng.sample(_WOMEN, len(male) - sum(male)))
-    return tuple(next(men if is_male else women) for is_male in male), tuple("male" if m else "female" for m in male)
+def _draw_names(rng: random.Random, male: Sequence[bool]) -> tuple[str, ...]:
+    """A different first name for each person."""
+    names: list[str] = []
+    for is_male in male:
+        name = _pick(rng, _FIRST_NAMES[is_male])
+        while name in names:  # rare: a story has at most MAX_K + 1 persons
+            name = _pick(rng, _FIRST_NAMES[is_male])
+        names.append(name)
+    return tuple(names)

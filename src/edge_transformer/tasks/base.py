@@ -58,6 +58,11 @@ class TaskData(ABC):
         The vocabularies come from the training rows, or from `model` where a trained one is to be scored.
         """
 
+    @classmethod
+    @abstractmethod
+    def fingerprint(cls, folder: Path) -> str:
+        """The hash of the files that `load` reads, without reading their rows."""
+
     @property
     @abstractmethod
     def train_rows(self) -> int:

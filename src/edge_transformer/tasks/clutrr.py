@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ..config import require_fraction
 from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
-from ..data.graphs import graph_from_json, read_folder, read_graph_lines
+from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines
 from ..data.vocab import Vocab
 from ..errors import UserError
+from ..files import fingerprint
 from ..heads import QueryEdgeHead
 from ..inputs import LabelledGraphInput
 from .base import Progress, TaskData, TaskModel, build_encoder
@@ -126,7 +127,9 @@ class RelationData(TaskData):
         self._data, self._settings = data, settings
         stories = [story for story in data.train if settings.train_k is None or story.k in settings.train_k]
         if not stories:
-            raise UserError(f"data.train_k = {list(settings.train_k or ())}: no training story has one of these lengths")
+            raise UserError(
+                f"data.train_k = {list(settings.train_k or ())}: no training story has one of these lengths"
+            )
         order = torch.randperm(len(stories), generator=torch.Generator().manual_seed(seed)).tolist()
         held_out = set(order[: round(settings.held_out * len(stories))])
         self._train = [story for number, story in enumerate(stories) if number not in held_out]
@@ -135,7 +138,7 @@ class RelationData(TaskData):
         if valid:
             self._splits["valid"] = valid
         if settings.distinct:
-            self._train = list({(s.size, frozenset(zip(s.edges, s.relations)), s.query, s.target): s for s in self._train}.values())
+            self._train = list({(story.graph, story.target): story for story in self._train}.values())
         if model is None:
             self.relations = Vocab.of(relation for story in self._train for relation in story.relations)
             self.answers = Vocab.of(story.target for story in self._train)
@@ -154,6 +157,10 @@ class RelationData(TaskData):
         progress: Progress | None = None,
     ) -> Self:
         return cls(read_folder(folder, progress), settings, seed, cast(RelationModel | None, model))
+
+    @classmethod
+    def fingerprint(cls, folder: Path) -> str:
+        return fingerprint(path for paths in graph_files(folder).values() for path in paths)
 
     def _tabulate(self, stories: Sequence[Story]) -> GraphTable:
         """Stories as tensors, without those that have a relation or an answer outside the vocabularies."""

@@ -1,0 +1,16 @@
+"""Builds the compiled kernels with the package. Without a C compiler the package installs all the same, and is slower."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "edge_transformer.native._kernels",
+            sources=["src/edge_transformer/native/attention.c", "src/edge_transformer/native/elementwise.c"],
+            depends=["src/edge_transformer/native/attention_kernel.h", "src/edge_transformer/native/random.h"],
+            extra_compile_args=["-O3", "-std=gnu11", "-fno-trapping-math", "-fno-math-errno"],
+            libraries=["m", "pthread"],
+            optional=True,
+        )
+    ]
+)

@@ -1,0 +1,66 @@
+"""The compiled kernels: C without PyTorch or Python headers, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+VERSION = 1  # of the C interface; the compiled library must say the same
+_VECTOR_CODE = ("portable", "AVX2", "AVX-512")
+
+
+@cache
+def _load() -> ctypes.CDLL | str:
+    """The compiled library, or why there is none."""
+    folder = Path(__file__).parent
+    paths = [folder / f"_kernels{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES]
+    found = next((path for path in paths if path.exists()), None)
+    if found is None:
+        return "no compiled kernels: there was no working C compiler when the package was installed"
+    try:
+        compiled = ctypes.CDLL(str(found))
+        version = compiled.edge_transformer_version()
+    except (OSError, AttributeError) as error:
+        return f"the compiled kernels cannot be loaded: {error}"
+    if version != VERSION:
+        return f"{found.name} is of version {version}, not {VERSION}: install the package again"
+    return compiled
+
+
+def unavailable() -> str | None:
+    """Why the compiled kernels cannot be used; None where they can."""
+    loaded = _load()
+    return loaded if isinstance(loaded, str) else None
+
+
+def library() -> ctypes.CDLL:
+    """The compiled library."""
+    loaded = _load()
+    if isinstance(loaded, str):
+        raise RuntimeError(loaded)
+    return loaded
+
+
+def vector_code() -> str:
+    """The kind of vector instructions that this CPU runs."""
+    return _VECTOR_CODE[library().edge_transformer_best_isa()]
+
+
+def usable_for(tensor: Tensor) -> bool:
+    """Whether the kernels are there and compute this kind of tensor."""
+    return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64) and unavailable() is None
+
+
+def draw_seed(dropout_p: float) -> Tensor | None:
+    """A seed from PyTorch's generator, so that torch.manual_seed decides the dropout; None where there is none."""
+    return torch.randint(2**62, (1,)) if dropout_p > 0 else None
+
+
+def drop_below(dropout_p: float) -> int:
+    """The 32-bit limit under which a random number means dropping."""
+    return min(round(dropout_p * 2**32), 2**32 - 1)

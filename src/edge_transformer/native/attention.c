@@ -1,0 +1,183 @@
+/* Triangular attention on the CPU, forward and backward. Plain C: no PyTorch and no Python headers, so that it builds
+ * with any compiler and works with any PyTorch. Python calls it through ctypes with the addresses of the numbers.
+ *
+ * The mathematics is in attention_kernel.h, included once for each kind of vector; which one runs is chosen for the CPU at
+ * hand. Threads share out the (batch, head) pairs.
+ */
+
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+
+enum { BATCH, ROW, COLUMN, HEAD };
+
+/* Filled in by attention/native.py, field by field in this order. */
+typedef struct {
+    const void *q, *k, *v1, *v2; /* [batch][n][n][head][feature]; v2 is null for the value ablation */
+    const uint8_t *mask;         /* [batch][n], or null */
+    void *out, *lse;             /* lse: log-sum-exp of the scores, [batch][head][n][n] */
+    const void *dout;
+    void *dq, *dk, *dv1, *dv2;
+    int64_t q_stride[4], k_stride[4], v1_stride[4], v2_stride[4], out_stride[4], dout_stride[4];
+    int64_t dq_stride[4], dk_stride[4], dv1_stride[4], dv2_stride[4];
+    double scale, keep_factor;
+    uint64_t seed;
+    int32_t batch, n, heads, features;
+    int32_t causal_from; /* -1 for none */
+    int32_t key_is_ij;
+    uint32_t drop_below; /* a weight whose random number is below this is dropped; 0 for no dropout */
+    int32_t is_double;
+    int32_t threads;
+    int32_t isa;    /* -1: the best there is; else one of the numbers that best_isa() can give */
+    int32_t padded; /* n rounded up to whole vectors; set here */
+} problem;
+
+#define REAL float
+#define WHOLE int32_t
+#define LOG logf
+#define LANES 4
+#define NAME(x) x##_f32_portable
+#include "attention_kernel.h"
+#define REAL double
+#define WHOLE int64_t
+#define LOG log
+#define LANES 2
+#define NAME(x) x##_f64_portable
+#include "attention_kernel.h"
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#define HAS_X86 1
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define REAL float
+#define WHOLE int32_t
+#define LOG logf
+#define LANES 8
+#define NAME(x) x##_f32_avx2
+#include "attention_kernel.h"
+#define REAL double
+#define WHOLE int64_t
+#define LOG log
+#define LANES 4
+#define NAME(x) x##_f64_avx2
+#include "attention_kernel.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
+#endif
+#define REAL float
+#define WHOLE int32_t
+#define LOG logf
+#define LANES 16
+#define NAME(x) x##_f32_avx512
+#include "attention_kernel.h"
+#define REAL double
+#define WHOLE int64_t
+#define LOG log
+#define LANES 8
+#define NAME(x) x##_f64_avx512
+#include "attention_kernel.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif /* x86 */
+
+/* One kind of vector for one number type. */
+typedef struct {
+    int lanes;
+    void (*forward)(const problem *, int, int, void *, int *);
+    void (*backward)(const problem *, int, int, void *, int *);
+    int64_t (*forward_scratch)(const problem *);
+    int64_t (*backward_scratch)(const problem *);
+} engine;
+
+#define ENGINE(lanes, suffix) \
+    { lanes, forward_##suffix, backward_##suffix, forward_scratch_##suffix, backward_scratch_##suffix }
+
+static const engine engines[3][2] = {
+    {ENGINE(4, f32_portable), ENGINE(2, f64_portable)},
+#ifdef HAS_X86
+    {ENGINE(8, f32_avx2), ENGINE(4, f64_avx2)},
+    {ENGINE(16, f32_avx512), ENGINE(8, f64_avx512)},
+#endif
+};
+
+/* 0: portable, 1: AVX2, 2: AVX-512. */
+int edge_transformer_best_isa(void) {
+#ifdef HAS_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+    return 0;
+}
+
+typedef struct {
+    const problem *p;
+    const engine *e;
+    int is_backward;
+    int64_t scratch_bytes;
+    int64_t first, last;
+    int failed;
+} share;
+
+static void *run_share(void *argument) {
+    share *s = argument;
+    const problem *p = s->p;
+    void *scratch = aligned_alloc(64, (size_t)((s->scratch_bytes + 63) / 64 * 64));
+    int *pivot = malloc((size_t)p->n * sizeof(int));
+    s->failed = !scratch || !pivot;
+    for (int64_t x = s->first; x < s->last && !s->failed; x++)
+        (s->is_backward ? s->e->backward : s->e->forward)(p, (int)(x / p->heads), (int)(x % p->heads), scratch, pivot);
+    free(scratch);
+    free(pivot);
+    return 0;
+}
+
+#define MOST_THREADS 256
+
+/* 0, or 1 where memory ran out. */
+static int run(problem *p, int is_backward) {
+    int isa = edge_transformer_best_isa();
+    if (p->isa >= 0 && p->isa < isa) isa = p->isa;
+    const engine *e = &engines[isa][p->is_double ? 1 : 0];
+    p->padded = (p->n + e->lanes - 1) / e->lanes * e->lanes;
+    int64_t numbers = is_backward ? e->backward_scratch(p) : e->forward_scratch(p);
+    int64_t tasks = (int64_t)p->batch * p->heads;
+    int threads = p->threads < 1 ? 1 : p->threads > MOST_THREADS ? MOST_THREADS : p->threads;
+    if (threads > tasks) threads = (int)(tasks < 1 ? 1 : tasks);
+    share shares[MOST_THREADS];
+    pthread_t ids[MOST_THREADS];
+    int failed = 0, started[MOST_THREADS];
+    for (int t = 0; t < threads; t++) {
+        shares[t] = (share){p, e, is_backward, numbers * (p->is_double ? 8 : 4), tasks * t / threads, tasks * (t + 1) / threads, 0};
+        started[t] = t + 1 < threads && !pthread_create(&ids[t], 0, run_share, &shares[t]);
+        if (!started[t]) run_share(&shares[t]); /* the last share, or no thread to be had: do it ourselves */
+    }
+    for (int t = 0; t < threads; t++) {
+        if (started[t]) pthread_join(ids[t], 0);
+        failed |= shares[t].failed;
+    }
+    return failed;
+}
+
+int edge_transformer_forward(problem *p) { return run(p, 0); }
+int edge_transformer_backward(problem *p) { return run(p, 1); }
+int edge_transformer_version(void) { return 1; }
