@@ -64,7 +64,8 @@ def train(
     """
     from .presets import parse_changes
     from .records import append_record
-    from .train import Hardware, RunConfig, Trainer
+    from .run import Hardware, RunConfig
+    from .train import Trainer
 
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
     folder = out_folder or Path("runs") / run.folder_name(data)

@@ -105,8 +105,6 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if isinstance(value, list | tuple):
             return tuple(_convert(item, get_args(hint)[0], where) for item in value)
     elif dataclasses.is_dataclass(hint):
-        if isinstance(value, hint):
-            return value
         if isinstance(value, Mapping):
             return from_dict(typing.cast(type, hint), value, where)
     elif hint is float:

@@ -24,18 +24,18 @@ def relu_dropout(x: Tensor, p: float, training: bool) -> Tensor:
         return F.dropout(x.relu(), p)
     seed = draw_seed(p)
     assert seed is not None
-    return _relu_dropout(x.contiguous(), p, seed)
+    return _relu_dropout(x, p, seed)
 
 
 def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool) -> Tensor:
     """residual + dropout(x)"""
     if not training or p == 0:
         return residual + x
-    if not usable_for(x):
+    if not usable_for(x) or residual.shape != x.shape or residual.dtype != x.dtype:
         return residual + F.dropout(x, p)
     seed = draw_seed(p)
     assert seed is not None
-    return _add_dropout(residual.contiguous(), x.contiguous(), p, seed)
+    return _add_dropout(residual, x, p, seed)
 
 
 def _kernel(name: str, like: Tensor) -> Any:
@@ -47,6 +47,7 @@ def _address(tensor: Tensor | None) -> ctypes.c_void_p:
 
 
 def _apply(x: Tensor, residual: Tensor | None, p: float, seed: Tensor, relu: bool) -> Tensor:
+    x, residual = x.contiguous(), None if residual is None else residual.contiguous()
     y = torch.empty_like(x)
     _kernel("dropout", x)(
         _address(x),
@@ -69,9 +70,10 @@ def _relu_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
 
 @torch.library.custom_op("edge_transformer::relu_dropout_backward", mutates_args=(), device_types="cpu")
 def _relu_dropout_backward(dy: Tensor, y: Tensor, p: float) -> Tensor:
+    dy, y = dy.contiguous(), y.contiguous()
     dx = torch.empty_like(y)
     end = ctypes.c_int64(y.numel())
-    addresses = (_address(dy.contiguous()), _address(y), _address(dx))
+    addresses = (_address(dy), _address(y), _address(dx))
     _kernel("relu_dropout_backward", y)(*addresses, ctypes.c_int64(0), end, ctypes.c_double(1 / (1 - p)))
     return dx
 
@@ -83,23 +85,23 @@ def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
 
 @torch.library.custom_op("edge_transformer::scale_dropout", mutates_args=(), device_types="cpu")
 def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _apply(x.contiguous(), None, p, seed, relu=False)
+    return _apply(x, None, p, seed, relu=False)
 
 
 @_relu_dropout.register_fake
 @_scale_dropout.register_fake
 def _(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 @_relu_dropout_backward.register_fake
 def _(dy: Tensor, y: Tensor, p: float) -> Tensor:
-    return torch.empty_like(y)
+    return torch.empty_like(y, memory_format=torch.contiguous_format)
 
 
 @_add_dropout.register_fake
 def _(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _relu_setup(ctx: Any, inputs: tuple[Tensor, float, Tensor], output: Tensor) -> None:

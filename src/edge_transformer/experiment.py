@@ -24,8 +24,9 @@ from .errors import UserError
 from .presets import read_yaml
 from .progress import console
 from .records import Record, append_record, read_records, run_key
+from .run import RunConfig
 from .tasks import get_task
-from .train import RECORD_FILE, STATUS_FILE, RunConfig
+from .train import RECORD_FILE, STATUS_FILE
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,8 @@ def _table(runs: Sequence[Run]) -> Table:
 def _standing(run: Run) -> tuple[str, str, str, str]:
     """How far a run is, its minutes, loss and scores."""
     if run.record is not None:
-        scores = dict(run.record.metrics)
-        loss = scores.pop("loss", None)
-        return "100 %", f"{run.record.minutes:.1f}", "" if loss is None else f"{loss:.3f}", _scores(scores)
+        scores = {name: value for name, value in run.record.metrics.items() if name != "loss"}
+        return "100 %", f"{run.record.minutes:.1f}", f"{run.record.metrics['loss']:.3f}", _scores(scores)
     if run.state == "failed":
         return "", "", "", run.last_words
     try:

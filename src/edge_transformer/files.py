@@ -8,6 +8,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; there, two runs in one folder are the user's to avoid
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -36,6 +42,20 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a whole text file, atomically."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def lock(path: str | Path) -> IO[bytes] | None:
+    """Take a lock that lasts until the file given back is closed or the process ends; None where another holds it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = open(path, "ab")  # noqa: SIM115 - the caller keeps it open
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+    return file
 
 
 def fingerprint(paths: Iterable[Path]) -> str:

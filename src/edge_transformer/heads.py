@@ -61,7 +61,7 @@ class ParentHead(nn.Module):
 
 
 class PooledHead(nn.Module):
-    """One label for the whole graph: `[batch, labels]` logits from the mean, or an attention-weighted mean, of edges."""
+    """One label for the whole graph: `[batch, labels]` logits from the mean of the edges, plain or by attention."""
 
     def __init__(self, dim: int, labels: int, pool: str = "mean") -> None:
         super().__init__()

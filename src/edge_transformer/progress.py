@@ -19,14 +19,15 @@ class Bar:
 
     def __init__(self, progress: Progress, description: str, total: int | None) -> None:
         self._progress, self._task = progress, progress.add_task(description, total=total, note="")
-        self._waiting, self._drawn = 0, 0.0
+        self._waiting, self._drawn, self._note = 0, 0.0, ""
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
         """Count further; `note` is shown behind the bar."""
         self._waiting += count
         now = time.monotonic()
         if now - self._drawn >= self._INTERVAL:
-            self._progress.update(self._task, advance=self._waiting, **({} if note is None else {"note": note}))
+            self._note = self._note if note is None else note
+            self._progress.update(self._task, advance=self._waiting, note=self._note)
             self._waiting, self._drawn = 0, now
 
 

@@ -7,116 +7,33 @@ that was killed at any moment and resumed ends with the same weights as one that
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import signal
 import time
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
 
 from .checkpoint import load_checkpoint, read_json, save_checkpoint, save_model, write_json
-from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from .config import to_dict
 from .data.batching import shuffled_batches
 from .errors import UserError
-from .presets import SECTIONS, load_preset, override, yaml_value
+from .files import lock
 from .progress import Bar, bar
-from .records import Record, canonical_json
-from .tasks import get_task
+from .records import Record
+from .run import Hardware, RunConfig, TrainConfig
 from .tasks.base import TaskData, TaskModel
 
-RUN_FILE, CHECKPOINT_FILE, STATUS_FILE, RECORD_FILE = "run.json", "checkpoint.safetensors", "status.json", "record.json"
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How a model is trained: the `train:` section of a preset."""
-
-    epochs: int
-    batch_size: int
-    lr: float
-    warmup_steps: int = 0  # the learning rate rises linearly this long, then falls linearly to 0
-    optimizer: str = "adam"  # "adam" | "adamw"
-    weight_decay: float = 0.0
-    clip: float = 1.0  # largest norm of the gradient; 0 for none
-    average: float = 0.0  # decay of a moving average of the weights, which is then what is scored and saved; 0 for none
-    evaluate_every: int = 5  # epochs
-
-    def __post_init__(self) -> None:
-        require_positive(self, "epochs", "batch_size", "evaluate_every")
-        require_choice(self, "optimizer", ("adam", "adamw"))
-        require_fraction(self, "average")
-        for name in ("lr", "warmup_steps", "weight_decay", "clip"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """One run: a task, its settings and a seed."""
-
-    task: str
-    preset: str
-    settings: dict[str, Any]  # the preset's sections "model", "train" and "data", overrides applied
-    overrides: dict[str, Any]
-    seed: int
-
-    @classmethod
-    def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
-        """The run that a preset with some settings overridden describes."""
-        settings = override(load_preset(preset), overrides)
-        if settings.get("task") != task:
-            raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
-        sections = {name: settings.get(name) or {} for name in SECTIONS}
-        run = cls(task, preset, sections, dict(overrides), seed)
-        _ = run.train, run.data_settings  # refuse what is wrong before any data are read
-        return run
-
-    @property
-    def train(self) -> TrainConfig:
-        return from_dict(TrainConfig, self.settings["train"], "train")
-
-    @property
-    def data_settings(self) -> Any:
-        return from_dict(get_task(self.task).data.Settings, self.settings["data"], "data")
-
-    def load_data(self, folder: str | Path) -> TaskData:
-        """Read the data of this run, with a progress bar."""
-        with bar(f"reading {Path(folder).name}") as reading:
-            return get_task(self.task).data.load(Path(folder), self.data_settings, self.seed, progress=reading.advance)
-
-    def arguments(self, data: str | Path) -> list[str]:
-        """The arguments of `edge-transformer` that do this run."""
-        changes = [f"{name}={yaml_value(value)}" for name, value in self.overrides.items()]
-        sets = [argument for change in changes for argument in ("--set", change)]
-        return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
-
-    def folder_name(self, data: str | Path) -> str:
-        """A name for the run's folder that other runs do not have."""
-        parts = [Path(self.preset).with_suffix("").as_posix().strip("./").replace("/", "-"), Path(data).resolve().name]
-        if self.overrides:
-            parts.append(f"{zlib.crc32(canonical_json(self.overrides).encode()):08x}")
-        return "-".join([*parts, f"seed{self.seed}"])
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """Where a run is computed. It changes the speed, not the meaning, of a run."""
-
-    device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
-    precision: str = "32-true"  # "32-true" | "64-true" | "bf16-mixed"
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
+RUN_FILE, LOCK_FILE, STATUS_FILE, RECORD_FILE = "run.json", "lock", "status.json", "record.json"
+CHECKPOINT_FILE = "checkpoint.safetensors"
 
 
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
@@ -130,10 +47,11 @@ class Trainer:
     """A run in progress, in its folder."""
 
     def __init__(
-        self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware = Hardware(), command: str = ""
+        self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware | None = None, command: str = ""
     ) -> None:
         self.run, self.data, self.folder, self.command = run, data, Path(folder), command
         self.config = run.train
+        hardware = hardware or Hardware()
         if hardware.threads:
             torch.set_num_threads(hardware.threads)
         self.fabric = _launch(hardware)
@@ -151,12 +69,16 @@ class Trainer:
         self.minutes = 0.0
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
+        self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
+        self._lock: IO[bytes] | None = None
         self._claim_folder()
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def train(self, checkpoint_seconds: float = 60.0) -> Record | None:
         """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint."""
+        if (self.folder / RECORD_FILE).exists():
+            return Record(**read_json(self.folder / RECORD_FILE))
         saved = started = time.monotonic()
         before = self.minutes
         with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
@@ -179,10 +101,13 @@ class Trainer:
 
     def _train_step(self, shown: Bar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
-        if position == 0 or not hasattr(self, "_epoch_batches"):
-            self._epoch_batches = shuffled_batches(self.data.train_rows, self.config.batch_size, self.run.seed, epoch)
-        rows = self._epoch_batches[position]
+        rows = self._epoch(epoch)[position]
         loss = self._accumulate_gradients(rows)
+        if not math.isfinite(loss):
+            raise UserError(
+                f"the loss is {loss} at step {self.step} of {self.total_steps}: training diverged; "
+                "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
+            )
         if self.config.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         rate = learning_rate(self.config, self.step, self.total_steps)
@@ -193,12 +118,14 @@ class Trainer:
         self.step += 1
         self.loss_sum += loss * len(rows)
         self.loss_weight += len(rows)
-        if not torch.isfinite(torch.tensor(loss)):
-            raise UserError(
-                f"the loss is {loss} at step {self.step} of {self.total_steps}: training diverged; "
-                "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
-            )
         shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}")
+
+    def _epoch(self, epoch: int) -> list[Tensor]:
+        """The batches of an epoch, made when its first one is asked for."""
+        if self._batches[0] != epoch:
+            batches = shuffled_batches(self.data.train_rows, self.config.batch_size, self.run.seed, epoch)
+            self._batches = (epoch, batches)
+        return self._batches[1]
 
     def _accumulate_gradients(self, rows: Tensor) -> float:
         """Set the gradients to those of the mean loss of `rows`, over all processes; return that loss."""
@@ -287,14 +214,27 @@ class Trainer:
                         f"{self.folder}: holds another run; its {name} is {theirs.get(name)!r}, "
                         f"this one's is {mine[name]!r}. Choose another --out, or delete the folder"
                     )
-        elif self.folder.exists() and any(self.folder.iterdir()):
+        elif self.folder.exists() and any(path.name != LOCK_FILE for path in self.folder.iterdir()):
             raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
         self.fabric.barrier()
-        if self.fabric.global_rank == 0 and not run_file.exists():
-            write_json(run_file, mine)
+        if self.fabric.global_rank == 0:
+            self._lock = lock(self.folder / LOCK_FILE)
+            if self._lock is None:
+                raise UserError(f"{self.folder}: another process is training in this folder")
+            if not run_file.exists():
+                write_json(run_file, mine)
         if (self.folder / CHECKPOINT_FILE).exists():
-            self._load_checkpoint()
+            try:
+                self._load_checkpoint()
+            except UserError:
+                self.release_folder()
+                raise
         self.fabric.barrier()
+
+    def release_folder(self) -> None:
+        """Let another process train in this folder; the end of this process does the same."""
+        if self._lock is not None:
+            self._lock.close()
 
     def _write_status(self) -> None:
         """What an observer needs: how far the run is, and its scores so far."""
@@ -338,8 +278,8 @@ class Trainer:
                     weight.copy_(parts["average"][str(number)])
             moments: dict[int, dict[str, Tensor]] = {}
             for name, tensor in parts["optimizer"].items():
-                number, _, field = name.partition(".")
-                moments.setdefault(int(number), {})[field] = tensor
+                weight_number, _, field = name.partition(".")
+                moments.setdefault(int(weight_number), {})[field] = tensor
             self.optimizer.load_state_dict(
                 {"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]}
             )
@@ -404,7 +344,7 @@ def _launch(hardware: Hardware) -> Any:
         devices=local,
         num_nodes=max(1, world // local),
         strategy="ddp" if world > 1 else "auto",
-        precision=hardware.precision,
+        precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
     )
     fabric.launch()
     return fabric
@@ -419,7 +359,7 @@ def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
 def _interruptible() -> Iterator[list[int]]:
     """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
     received: list[int] = []
-    previous = {}
+    previous: dict[signal.Signals, Any] = {}
 
     def remember(number: int, frame: Any) -> None:
         received.append(number)

@@ -1,4 +1,4 @@
-"""Triangular attention as the paper writes it, equations (4) to (8): the oracle that every other engine is tested against.
+"""Triangular attention as the paper writes it, equations (4) to (8): the oracle that every engine is tested against.
 
 It builds tensors of n^3 * dim numbers, so it is for small graphs and for tests.
 """

@@ -1,8 +1,8 @@
 """Batches without padding and without repeated work.
 
-A training step takes a random batch of rows, as usual. The rows are then grouped by the size of their graphs, so that no
-group has any padding, and rows with the same graph are computed once and weighted. The sum over the groups is exactly
-the loss of the batch.
+A training step takes a random batch of rows, as usual. The rows are then grouped by the size of their graphs, so that
+no group has any padding, and rows with the same graph are computed once and weighted. The sum over the groups is
+exactly the loss of the batch.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.machinery
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -14,7 +13,6 @@ VERSION = 1  # of the C interface; the compiled library must say the same
 _VECTOR_CODE = ("portable", "AVX2", "AVX-512")
 
 
-@cache
 def _load() -> ctypes.CDLL | str:
     """The compiled library, or why there is none."""
     folder = Path(__file__).parent
@@ -32,18 +30,19 @@ def _load() -> ctypes.CDLL | str:
     return compiled
 
 
+_LOADED = _load()  # once and here, not at first use: torch.compile cannot trace the loading
+
+
 def unavailable() -> str | None:
     """Why the compiled kernels cannot be used; None where they can."""
-    loaded = _load()
-    return loaded if isinstance(loaded, str) else None
+    return _LOADED if isinstance(_LOADED, str) else None
 
 
 def library() -> ctypes.CDLL:
     """The compiled library."""
-    loaded = _load()
-    if isinstance(loaded, str):
-        raise RuntimeError(loaded)
-    return loaded
+    if isinstance(_LOADED, str):
+        raise RuntimeError(_LOADED)
+    return _LOADED
 
 
 def vector_code() -> str:

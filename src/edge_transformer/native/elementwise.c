@@ -31,7 +31,7 @@
             if (relu)                                                                                                \
                 for (uint32_t e = 0; e < count; e++) {                                                               \
                     REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                              \
-                    out[e] = factor * (in[e] > 0 ? in[e] : 0);                                                       \
+                    out[e] = factor * (in[e] <= 0 ? 0 : in[e]); /* NaN stays NaN */                                  \
                 }                                                                                                    \
             else if (residual)                                                                                       \
                 for (uint32_t e = 0; e < count; e++) {                                                               \
