@@ -20,7 +20,11 @@ class QueryEdgeHead(nn.Module):
         if query.dim() != 2 or query.shape[1] != 2:
             raise ValueError(f"query must be [batch, 2], but its shape is {list(query.shape)}")
         row = torch.arange(query.shape[0], device=query.device)
-        return self.classifier(encoded.edges[row, query[:, 0], query[:, 1]])
+        return self.classify(encoded.edges[row, query[:, 0], query[:, 1]])
+
+    def classify(self, states: Tensor) -> Tensor:
+        """States of the queried edges, `[..., dim]` -> `[..., labels]` logits, where nothing else was computed."""
+        return self.classifier(states)
 
 
 class EdgeLabelHead(nn.Module):

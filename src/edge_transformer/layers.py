@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -41,6 +44,47 @@ class TriangularAttention(nn.Module):
         )
         return self.output(mixed.reshape(batch, n, n, dim))  # (B, n, n, h, d) -> (B, n, n, dim)
 
+    def read(
+        self,
+        edges: Tensor,
+        rows: Tensor,
+        columns: Tensor,
+        allowed: Tensor | None,
+    ) -> Tensor:
+        """The update of some edges only, for a last layer of which no more is read: `[batch, m, dim]`.
+
+        For each of the m edges (i, j), `rows` has the states of all edges (i, l), `columns` those of all edges (l, j),
+        both `[batch, m, n, dim]`, and `edges` its own, `[batch, m, dim]`. `allowed` is bool `[batch, m, n]`.
+        """
+        dim = rows.shape[-1]
+        heads = (self.heads, dim // self.heads)
+        weight = self.projections.weight.view(self.parts, dim, dim)
+        bias = None if self.projections.bias is None else self.projections.bias.view(self.parts, dim)
+
+        def project(states: Tensor, *parts: int) -> Iterator[Tensor]:
+            chosen = list(parts)
+            chosen_bias = None if bias is None else bias[chosen].flatten()
+            projected = F.linear(states, weight[chosen].flatten(0, 1), chosen_bias)
+            return iter(projected.unflatten(-1, (len(chosen), *heads)).unbind(-3))
+
+        q, v1 = project(rows, 0, 2)  # (B, m, n, h, d)
+        if self.key == "ij":
+            k = next(project(edges, 1)).unsqueeze(2)  # (B, m, 1, h, d)
+            v2 = next(project(columns, 3)) if self.parts == 4 else None
+        elif self.parts == 4:
+            k, v2 = project(columns, 1, 3)
+        else:
+            k, v2 = next(project(columns, 1)), None
+        scores = (q * k).sum(-1) * heads[1] ** -0.5  # (B, m, n, h)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed[..., None], torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=2)
+        if allowed is not None:
+            weights = weights * allowed[..., None]
+        weights = F.dropout(weights, self.dropout_p, self.training)
+        values = v1 if v2 is None else v1 * v2
+        return self.output((weights[..., None] * values).sum(2).flatten(-2))
+
 
 class FeedForward(nn.Module):
     """The network applied to every edge on its own, with one hidden layer: Linear, ReLU, dropout, Linear."""
@@ -75,8 +119,34 @@ class EdgeTransformerLayer(nn.Module):
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         normed = self.attention_norm(edges)
-        residual = normed if self.norm == "released" else edges
-        edges = add_dropout(residual, self.attention(normed, node_mask, causal_from), self.dropout_p, self.training)
+        return self._finish(edges, normed, self.attention(normed, node_mask, causal_from))
+
+    def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""
+        batch, n, _, dim = edges.shape
+        flat = edges.reshape(batch * n * n, dim)
+        start, end = pairs.unbind(-1)  # (B, m)
+        graph = torch.arange(batch, device=edges.device)[:, None] * n * n
+        pivot = torch.arange(n, device=edges.device)
+        row = (graph + start * n)[..., None] + pivot  # (B, m, n): edges (i, l)
+        column = (graph + end)[..., None] + pivot * n  # (B, m, n): edges (l, j)
+        own = (graph + start * n + end).flatten()
+        places = torch.cat([row.flatten(), column.flatten(), own])
+        states = flat.index_select(0, places)
+        counts = [row.numel(), column.numel(), own.numel()]
+        rows, columns, chosen = self.attention_norm(states).split(counts)
+        allowed = None
+        if node_mask is not None:
+            real = node_mask.gather(1, start) & node_mask.gather(1, end)  # (B, m)
+            allowed = real[..., None] & node_mask[:, None, :]
+        shape = (*pairs.shape[:2], n, dim)
+        normed = chosen.view(*pairs.shape[:2], dim)
+        update = self.attention.read(normed, rows.view(shape), columns.view(shape), allowed)
+        return self._finish(states[-own.numel() :].view_as(normed), normed, update)
+
+    def _finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
+        """From the attention's update to the end of the layer. Works on any set of edges."""
+        edges = add_dropout(normed if self.norm == "released" else edges, update, self.dropout_p, self.training)
         normed = self.feed_forward_norm(edges)
         update = self.feed_forward(normed)
         if self.norm == "paper":

@@ -68,7 +68,9 @@ def packed_triangular_attention(
     It spares the native engine a copy of their gradients.
     """
     if parts.dim() != 6 or parts.shape[3] not in (3, 4):
-        raise ValueError(f"parts must be [batch, n, n, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}")
+        raise ValueError(
+            f"parts must be [batch, n, n, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
+        )
     q, k, v1, *v2 = parts.unbind(3)
     v2_or_none, value = (v2[0], "product") if v2 else (None, "left")
     _check(q, k, v1, v2_or_none, node_mask, causal_from, key, value, dropout_p)

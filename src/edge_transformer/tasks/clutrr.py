@@ -60,7 +60,7 @@ class RelationModel(TaskModel):
 
     def forward(self, labels: Tensor, query: Tensor) -> Tensor:
         """`[batch, n, n]` labels and `[batch, 2]` queries -> `[batch, answers]` logits."""
-        return self.head(self.encoder.encode(self.input(labels)), query)
+        return self.head.classify(self.encoder.read(self.input(labels), query[:, None])).squeeze(1)
 
     def description(self) -> dict[str, Any]:
         return {"model": self.settings, "relations": list(self.relations), "answers": list(self.answers)}
