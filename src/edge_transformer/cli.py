@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from .errors import UserError
@@ -62,22 +63,26 @@ def train(
 
     - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """
+    from .config import from_dict
     from .presets import parse_changes
     from .records import append_record
     from .run import Hardware, RunConfig
+    from .tasks import get_task
     from .train import Trainer
 
+    get_task(task)
+    hardware = from_dict(Hardware, {"device": device, "precision": precision, "threads": threads}, "hardware")
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
     folder = out_folder or Path("runs") / run.folder_name(data)
     loaded = run.load_data(data)
     command = shlex.join(["edge-transformer", *run.arguments(data)])
-    trainer = Trainer(run, loaded, folder, Hardware(device, precision, threads), command)
+    trainer = Trainer(run, loaded, folder, hardware, command)
     first = trainer.fabric.global_rank == 0
     if first:
         for note in loaded.notes():
-            out.print(f"note: {note}")
+            print(f"note: {note}")
         if trainer.step:
-            out.print(f"resuming {folder} at step {trainer.step:,} of {trainer.total_steps:,}")
+            print(f"resuming {folder} at step {trainer.step:,} of {trainer.total_steps:,}")
     record = trainer.train(checkpoint_seconds)
     if record is None:
         if first:
@@ -88,7 +93,23 @@ def train(
         if results is not None:
             append_record(results, record)
         _print_scores(f"{run.preset}, seed {seed}", record.metrics)
-        out.print(f"saved in {folder} after {record.minutes:.1f} minutes")
+        print(f"saved in {folder} after {record.minutes:.1f} minutes")
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for data, model and figure.")] = Path("demo"),
+    threads: ThreadsOption = None,
+) -> None:
+    """From nothing to a trained model in a few minutes: generated families, a table, a figure, an answered question.
+
+    Example: `edge-transformer demo`
+    """
+    from .demo import run_demo
+
+    if run_demo(folder, out, threads) is None:
+        print("stopped; the same command goes on from there", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 @app.command()
@@ -108,7 +129,7 @@ def evaluate(run: RunArgument, data: DataOption, threads: ThreadsOption = None) 
     with bar(f"reading {data.name}") as reading:
         loaded = task.data.load(data, task.data.Settings(), 0, model=model, progress=reading.advance)
     for note in loaded.notes():
-        out.print(f"note: {note}")
+        print(f"note: {note}")
     with bar("scoring", loaded.evaluation_rows()) as scoring:
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
     _print_scores(f"{run} on {data}", scores)
@@ -128,7 +149,7 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
     if threads:
         torch.set_num_threads(threads)
     for answer in load(run).predict_lines(iter(sys.stdin), "standard input"):
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        print(_json_line(answer), flush=True)
 
 
 @app.command()
@@ -164,7 +185,7 @@ def report(
 
     for table in build_report(results, file).rich_tables():
         out.print(table)
-    out.print(f"written: {file}")
+    print(f"written: {file}")
 
 
 @data_app.command("generate")
@@ -197,9 +218,9 @@ def data_generate(
             lengths, test_lengths, rows, seed, test_rows=test_rows, progress=generating.advance
         )
     files = write_clutrr(folder, train_stories, tests)
-    out.print(f"{len(train_stories):,} training and {sum(map(len, tests.values())):,} test stories in {folder}:")
+    print(f"{len(train_stories):,} training and {sum(map(len, tests.values())):,} test stories in {folder}:")
     for path in files:
-        out.print(f"  {path.name}")
+        print(f"  {path.name}")
 
 
 @data_app.command("info")
@@ -214,7 +235,7 @@ def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled 
 
     with bar(f"reading {folder.name}") as reading:
         facts = describe(read_folder(folder, reading.advance))
-    table = Table(title=f"{facts.name} ({facts.fingerprint})", title_justify="left")
+    table = Table(title=escape(f"{facts.name} ({facts.fingerprint})"), title_justify="left")
     for column in (
         "split",
         "rows",
@@ -241,7 +262,7 @@ def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled 
     out.print(table)
     for title, counts in (("relations", facts.relations), ("answers", facts.targets)):
         listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        out.print(f"{len(counts)} {title} in train: {listed}")
+        print(f"{len(counts)} {title} in train: {listed}")
 
 
 def _lengths(option: str, text: str) -> list[int]:
@@ -251,17 +272,27 @@ def _lengths(option: str, text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UserError(f"{option} {text}: found {part!r}; expected numbers such as 2,3,4 or 2-10")
-        numbers = range(int(first), int(last or first) + 1)
+        numbers = range(int(first), int(last or first) + 1) if len(part) < 10 else range(0)
         if not numbers or numbers[-1] > 1000:
             raise UserError(f"{option} {text}: found {part!r}; expected rising numbers up to 1000")
         lengths |= set(numbers)
     return sorted(lengths)
 
 
+def _json_line(value: Any) -> str:
+    """JSON that standard output can show: readable where its encoding has all the letters, escaped where not."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text
+
+
 def _print_scores(title: str, scores: dict[str, float]) -> None:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     for name in scores:
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     table.add_row(*(f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()))
     out.print(table)
 
@@ -276,6 +307,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that may not be written to
+        print(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_USER_ERROR)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)

@@ -63,7 +63,7 @@ def fingerprint(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
-            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+            digest.update(os.fsencode(path.name) + b"\0" + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
 
 

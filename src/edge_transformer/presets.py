@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -12,14 +13,15 @@ import yaml
 
 from .errors import UserError
 
+_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # impossible dates, huge numbers and deep nesting included
 SECTIONS = ("model", "train", "data")
 
 
 def preset_names() -> list[str]:
     """All bundled presets, such as "clutrr/cpu"."""
-    return sorted(
-        f"{task.name}/{file.name[:-5]}" for task in _root().iterdir() if task.is_dir() for file in task.iterdir()
-    )
+    folders = [task for task in _root().iterdir() if task.is_dir()]
+    files = [(task.name, file.name) for task in folders for file in task.iterdir() if file.name.endswith(".yaml")]
+    return sorted(f"{task}/{file.removesuffix('.yaml')}" for task, file in files)
 
 
 def load_preset(name: str) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
             raise UserError(
                 f"--set {key}: found no section; expected one of {', '.join(s + '.NAME' for s in SECTIONS)}"
             )
-        result.setdefault(section, {})[name] = value
+        result[section] = {**(result.get(section) or {}), name: value}
     return result
 
 
@@ -48,25 +50,26 @@ def parse_changes(options: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise UserError(f"--set {option}: found no '='; expected key=value, such as model.dim=64")
         try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            changes[key.strip()] = yaml.load(value, _Loader)
+        except _UNREADABLE as error:
             raise UserError(f"--set {option}: {value!r} is no YAML value") from error
     return changes
 
 
 def yaml_value(value: Any) -> str:
     """A value as `--set` reads it back, on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=float("inf"), sort_keys=False)
+    return text.removesuffix("...\n").strip()
 
 
 def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:
     """A YAML file that holds a mapping."""
     source = Path(path) if isinstance(path, str) else path
     try:
-        values = yaml.safe_load(source.read_text(encoding="utf-8"))
+        values = yaml.load(source.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise UserError(f"{path}: no readable YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise UserError(f"{path}: found {type(values).__name__}; expected settings as key: value")
@@ -82,17 +85,42 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     elif name not in preset_names():
         raise UserError(f"unknown preset {name!r}; known are {', '.join(preset_names())}, or give a .yaml file")
     values = read_yaml(file)
-    unknown = set(values) - {"task", "base", *SECTIONS}
-    if unknown:
-        raise UserError(f"{file}: unknown setting {min(unknown)!r}; known are task, base, {', '.join(SECTIONS)}")
-    base = values.pop("base", None)
-    if base is None:
+    for key, value in values.items():
+        if key not in ("task", "base", *SECTIONS):
+            raise UserError(f"{file}: unknown setting {key!r}; known are task, base, {', '.join(SECTIONS)}")
+        if key in SECTIONS and not isinstance(value, dict | None):
+            raise UserError(f"{file}: {key}: found {value!r}; expected settings as key: value")
+        if key not in SECTIONS and not isinstance(value, str):
+            raise UserError(f"{file}: {key}: found {value!r}; expected a name")
+    if "base" not in values:
         return values
+    base = values.pop("base")
+    if base.endswith((".yaml", ".yml")) and isinstance(file, Path):
+        base = str((file.parent / base).resolve())  # seen from the file that names it
     merged = _load(base, (*seen, name))
     for key, value in values.items():
-        merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+        merged[key] = {**(merged.get(key) or {}), **(value or {})} if key in SECTIONS else value
     return merged
 
 
 def _root() -> Traversable:
     return resources.files("edge_transformer") / "presets"
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that takes 1e-3 for a number, as everyone but YAML 1.1 does."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads, each text on one line."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    breaks = len(text.splitlines()) > 1 or text.endswith("\n")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if breaks else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+for _kind in (_Loader, _Dumper):
+    _number = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+\Z")
+    _kind.add_implicit_resolver("tag:yaml.org,2002:float", _number, list("-+.0123456789"))

@@ -36,7 +36,7 @@ def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[B
     """A progress bar for the time of a block; gone when it ends."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # it may be the name of a file
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %" if total else "{task.completed:,.0f}"),
         TextColumn("{task.fields[note]}"),

@@ -102,6 +102,14 @@ class Trainer:
     def _train_step(self, shown: Bar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
         rows = self._epoch(epoch)[position]
+        loss = self.take_step(rows)
+        self.step += 1
+        self.loss_sum += loss * len(rows)
+        self.loss_weight += len(rows)
+        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}")
+
+    def take_step(self, rows: Tensor) -> float:
+        """Move the weights once, by the gradient of these rows; the loss before that."""
         loss = self._accumulate_gradients(rows)
         if not math.isfinite(loss):
             raise UserError(
@@ -115,10 +123,7 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.step()
         self._average_weights()
-        self.step += 1
-        self.loss_sum += loss * len(rows)
-        self.loss_weight += len(rows)
-        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}")
+        return loss
 
     def _epoch(self, epoch: int) -> list[Tensor]:
         """The batches of an epoch, made when its first one is asked for."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -120,24 +121,28 @@ def read_stories(path: str | Path, progress: Callable[[int], None] | None = None
     """Read one CSV file; the first broken row ends the reading with an error that names its line."""
     path = Path(path)
     stories = []
+    line = 1  # of the row being read; a quoted story may span several lines, of which this is the first
     csv.field_size_limit(MAX_CELL)
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            missing = [column for column in REQUIRED_COLUMNS if column not in (reader.fieldnames or ())]
-            if missing:
-                found = ", ".join(reader.fieldnames) if reader.fieldnames else "an empty file"
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            if not set(header).issuperset(REQUIRED_COLUMNS):
+                found = ", ".join(header) if header else "no header"
                 raise DataError(path, 1, found, f"the columns {', '.join(REQUIRED_COLUMNS)}")
             line = reader.line_num + 1
-            for row in reader:
-                stories.append(_read_row(row, path, line))
-                line = reader.line_num + 1  # a quoted story may span several lines; name the row's first one
-                if progress:
-                    progress(1)
+            for cells in reader:
+                if cells:  # none on a blank line
+                    if len(cells) != len(header):
+                        raise DataError(path, line, f"a row of {len(cells)} cells", f"{len(header)}, as the header has")
+                    stories.append(_read_row(dict(zip(header, cells, strict=True)), path, line))
+                    if progress:
+                        progress(1)
+                line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(path, reader.line_num, str(error), "a CSV file") from error
+        raise DataError(path, line, str(error), "a CSV file") from error
     except UnicodeDecodeError as error:
-        raise DataError(path, None, f"bytes that are no text ({error.reason})", "UTF-8") from error
+        raise no_text(path, reader.line_num, error) from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     if not stories:
@@ -145,12 +150,16 @@ def read_stories(path: str | Path, progress: Callable[[int], None] | None = None
     return stories
 
 
-def _read_row(row: dict[str, str | None], path: Path, line: int) -> Story:
+def no_text(path: str | Path, lines_read: int, error: UnicodeDecodeError) -> DataError:
+    """What to raise where bytes after so many whole lines are not UTF-8."""
+    line = lines_read + 1 + error.object[: error.start].count(b"\n")
+    return DataError(path, line, f"bytes that are no text ({error.reason})", "UTF-8")
+
+
+def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
     def fail(column: str, expected: str) -> DataError:
         return DataError(path, line, f"{column} = {row.get(column)!r}", expected)
 
-    if None in row or None in row.values():
-        raise DataError(path, line, "a row with another number of cells than the header", "as many cells as columns")
     pairs = "a list of pairs of node numbers, such as [(0, 1), (1, 2)]"
     edges = _literal(row["story_edges"])
     if not isinstance(edges, list) or not edges or not all(map(_is_edge, edges)):
@@ -180,18 +189,19 @@ def _read_row(row: dict[str, str | None], path: Path, line: int) -> Story:
         raise fail("edge_types", "one relation an edge; an edge that is told twice is told with the same one")
     proof = _read_proof(row.get("proof_state") or "", names)
     if proof is None:
-        raise fail("proof_state", "a list of {(a, relation, c): [(a, relation, b), (b, relation, c)]} over known names")
+        step = "{(a, relation, c): [(a, relation, b), (b, relation, c)]}"
+        raise fail("proof_state", f"a list of {step} over the names of the nodes, which are all different")
     return Story(tuple(edges), tuple(relations), query, target, names, genders, proof, _needed(row, len(edges)))
 
 
-def _needed(row: dict[str, str | None], edges: int) -> int | None:
+def _needed(row: dict[str, str], edges: int) -> int | None:
     """k as the task's name gives it ("task_2.4" has k = 4), where the story tells more edges than that."""
-    k = (row.get("task_name") or "").rpartition(".")[2]
-    return int(k) if k.isdecimal() and 1 < int(k) < edges else None
+    k = row.get("task_name", "").rpartition(".")[2]
+    return int(k) if k.isdecimal() and len(k) < 10 and 1 < int(k) < edges else None
 
 
 def _people(
-    row: dict[str, str | None], edges: list[tuple[int, int]], query: tuple[int, int]
+    row: dict[str, str], edges: list[tuple[int, int]], query: tuple[int, int]
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Names and genders of the nodes, in their order. Without a `genders` column the nodes are named by number."""
     cell = row.get("genders")
@@ -201,7 +211,8 @@ def _people(
     people = [person.rsplit(":", 1) for person in cell.split(",")]
     if any(len(person) != 2 for person in people) or len(people) > MAX_NODES:
         return None, ()
-    return tuple(person[0] for person in people), tuple(person[1] for person in people)
+    genders = tuple(person[1] for person in people)
+    return tuple(person[0] for person in people), genders if any(genders) else ()
 
 
 def _read_proof(cell: str, names: tuple[str, ...]) -> tuple[ProofStep, ...] | None:
@@ -212,6 +223,8 @@ def _read_proof(cell: str, names: tuple[str, ...]) -> tuple[ProofStep, ...] | No
     if not isinstance(steps, list):
         return None
     number = {name: node for node, name in enumerate(names)}
+    if steps and len(number) != len(names):
+        return None  # two nodes of one name: nobody can tell which of them a step is about
 
     def fact(triple: Any) -> Fact:
         a, relation, c = triple
@@ -234,10 +247,10 @@ def _parse_literal(cell: str) -> Any:
     return ast.literal_eval(cell)
 
 
-def _literal(cell: str | None) -> Any:
+def _literal(cell: str) -> Any:
     """A Python literal, or None where the cell holds none. Evaluates nothing."""
     try:
-        return _parse_literal((cell or "").strip())
+        return _parse_literal(cell.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
@@ -249,21 +262,64 @@ def _is_edge(pair: Any) -> bool:
 
 
 def write_clutrr(folder: str | Path, train: Sequence[Story], tests: Mapping[int, Sequence[Story]]) -> list[Path]:
-    """Write stories in the official layout: one training file, one test file for each k."""
+    """Write stories in the official layout: one training file, one test file for each k.
+
+    Refused, before anything is written, are stories that would be read back as others, and a folder that holds further
+    data files: they would be read together with these.
+    """
     folder = Path(folder)
     train_ks = sorted({story.k for story in train})
     files = {",".join(f"1.{k}" for k in train_ks) + "_train.csv": (train, "train")}
     files |= {f"1.{k}_test.csv": (stories, "test") for k, stories in sorted(tests.items())}
+    others = {path.name for pattern in SPLIT_PATTERNS.values() for path in folder.glob(f"*{pattern}.csv")} - set(files)
+    if others:
+        raise UserError(f"{folder}: has other data in it, {', '.join(sorted(others))}; expected a folder without")
+    texts = {}
+    csv.field_size_limit(MAX_CELL)
     for name, (stories, split) in files.items():
-        with replacing(folder / name) as aside, open(aside, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(_format_row(number, story, split) for number, story in enumerate(stories))
+        if not stories:
+            raise UserError(f"{folder / name}: found no stories to write; expected at least one")
+        rows = [_row_text(number, story, split, folder / name) for number, story in enumerate(stories)]
+        texts[name] = "".join([_csv_line(COLUMNS), *rows])
+    for name, text in texts.items():
+        with replacing(folder / name) as aside:
+            aside.write_text(text, encoding="utf-8", newline="")
     return [folder / name for name in files]
 
 
+def _row_text(number: int, story: Story, split: str, path: Path) -> str:
+    """A story as a row of CSV that is sure to be read back as the same story."""
+
+    def fail(reason: str) -> UserError:
+        return UserError(f"{path}: story {number} (counted from 0) cannot be written in CLUTRR's layout: {reason}")
+
+    try:
+        text = _csv_line(_format_row(number, story, split))
+        text.encode()
+        [cells] = csv.reader(io.StringIO(text, newline=""), strict=True)
+        again = _read_row(dict(zip(COLUMNS, cells, strict=True)), path, number)
+    except DataError as error:
+        raise fail(f"{error.found} would be read; expected {error.expected}") from error
+    except (ValueError, csv.Error) as error:
+        raise fail(str(error)) from error
+    if again.k == story.k:
+        again = replace(again, needed=story.needed)
+    for name in (field.name for field in fields(Story)):
+        mine, theirs = getattr(story, name), getattr(again, name)
+        if mine != theirs:
+            raise fail(f"its {name} {mine!r} would be read as {theirs!r}")
+    return text
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    returns = any("\r" in cell for cell in cells)  # which some versions of Python do not quote of themselves
+    csv.writer(line, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL).writerow(cells)
+    return line.getvalue()
+
+
 def _format_row(number: int, story: Story, split: str) -> list[str]:
-    names = story.names
+    names, genders = story.names, story.genders or ("",) * story.size
 
     def fact(a: int, relation: str, c: int) -> str:
         return f"({names[a]!r}, {relation!r}, {names[c]!r})"
@@ -290,7 +346,7 @@ def _format_row(number: int, story: Story, split: str) -> list[str]:
         "story_edges": repr(list(story.edges)),
         "edge_types": repr(list(story.relations)),
         "query_edge": repr(story.query),
-        "genders": ",".join(f"{name}:{gender}" for name, gender in zip(names, story.genders, strict=True)),
+        "genders": ",".join(f"{name}:{gender}" for name, gender in zip(names, genders, strict=True)),
         "node_mapping": repr({node: node for node in range(story.size)}),
         "task_split": split,
     }

@@ -9,12 +9,12 @@ A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError
-from .clutrr import MAX_NODES, SPLIT_PATTERNS, ClutrrData, Story, clutrr_files, read_clutrr
+from .clutrr import MAX_NODES, SPLIT_PATTERNS, ClutrrData, Story, clutrr_files, no_text, read_clutrr
 
 MAX_LINE = 1_000_000
 UNKNOWN_TARGET = ""
@@ -28,11 +28,14 @@ def read_folder(folder: str | Path, progress: Callable[[int], None] | None = Non
     rows: dict[str, list[Story]] = {split: [] for split in files}
     for split, paths in files.items():
         for path in paths:
-            with open(path, encoding="utf-8") as lines:
-                for story in read_graph_lines(lines, path, needs_target=True):
-                    rows[split].append(story)
-                    if progress:
-                        progress(1)
+            try:
+                with open(path, encoding="utf-8-sig") as lines:
+                    for story in read_graph_lines(lines, path, needs_target=True):
+                        rows[split].append(story)
+                        if progress:
+                            progress(1)
+            except OSError as error:
+                raise UserError(f"{path}: {error.strerror}") from error
     for split in ("train", "test"):
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
@@ -42,27 +45,55 @@ def read_folder(folder: str | Path, progress: Callable[[int], None] | None = Non
 def graph_files(folder: str | Path) -> dict[str, list[Path]]:
     """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files."""
     folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with train and test files, .jsonl or CLUTRR's .csv")
     if not any(folder.glob("*train.jsonl")):
+        if not any(folder.glob("*train.csv")):
+            raise UserError(
+                f"{folder}: found neither *train.jsonl nor *train.csv; expected one of them, and test files"
+            )
         return clutrr_files(folder)
     return {split: sorted(folder.glob(f"*{pattern}.jsonl")) for split, pattern in SPLIT_PATTERNS.items()}
 
 
-def read_graph_lines(lines: Iterable[str], source: str | Path, needs_target: bool = False) -> Iterator[Story]:
-    """Read labelled graphs from lines of JSON; blank lines are passed over."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        if len(line) > MAX_LINE:
-            raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-        try:
-            value = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(source, number, line.strip(), f"one JSON object a line ({error})") from error
-        yield graph_from_json(value, source, number, needs_target)
+def read_graph_lines(
+    lines: Iterable[str],
+    source: str | Path,
+    needs_target: bool = False,
+    known: Collection[str] | None = None,
+) -> Iterator[Story]:
+    """Read labelled graphs from lines of JSON; blank lines are passed over. See `graph_from_json`."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _read_line(line, source, number, needs_target, known)
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
 
 
-def graph_from_json(value: Any, source: str | Path, line: int | None = None, needs_target: bool = False) -> Story:
-    """Check one labelled graph and number its nodes in the order of their first mention."""
+def _read_line(line: str, source: str | Path, number: int, needs_target: bool, known: Collection[str] | None) -> Story:
+    if len(line) > MAX_LINE:
+        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+    try:
+        return graph_from_json(json.loads(line), source, number, needs_target, known)
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
+        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+
+
+def graph_from_json(
+    value: Any,
+    source: str | Path,
+    line: int | None = None,
+    needs_target: bool = False,
+    known: Collection[str] | None = None,
+) -> Story:
+    """Check one labelled graph and number its nodes in the order of their first mention.
+
+    Where `known` relations are given, others are refused.
+    """
 
     def fail(found: Any, expected: str) -> DataError:
         return DataError(source, line, json.dumps(found, default=str), expected)
@@ -83,6 +114,8 @@ def graph_from_json(value: Any, source: str | Path, line: int | None = None, nee
     for edge in edges:
         if not isinstance(edge, list) or len(edge) != 3 or not isinstance(edge[1], str) or not edge[1]:
             raise fail(edge, 'an edge as [from, relation, to], such as ["Ann", "daughter", "Lil"]')
+        if known is not None and edge[1] not in known:
+            raise fail(edge, f"a relation that the model knows: {', '.join(known)}")
         pairs.append((number(edge[0], edge), number(edge[2], edge)))
         relations.append(edge[1])
     told = dict(zip(pairs, relations, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .clutrr import ClutrrData, Story
 
@@ -74,6 +75,7 @@ def best_accuracy(stories: Sequence[Story]) -> float:
 
 def is_chain(story: Story) -> bool:
     """Whether the edges lead from node to node without ever coming back."""
-    return story.size == len(story.edges) + 1 and all(
-        before[1] == after[0] for before, after in zip(story.edges, story.edges[1:], strict=False)
+    met = {story.edges[0][0], *(end for _, end in story.edges)}
+    return len(met) == story.size == len(story.edges) + 1 and all(
+        before[1] == after[0] for before, after in pairwise(story.edges)
     )

@@ -74,12 +74,14 @@ class RelationModel(TaskModel):
 
         {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
         """
-        return self._answer([graph_from_json(value, f"input {number}") for number, value in enumerate(inputs)])
+        return self._answer(
+            [graph_from_json(value, f"input {number}", known=self.relations) for number, value in enumerate(inputs)]
+        )
 
     def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
         waiting: list[Story] = []
         edges = 0
-        for story in read_graph_lines(lines, source):
+        for story in read_graph_lines(lines, source, known=self.relations):
             waiting.append(story)
             edges += story.size**2
             if edges > PREDICT_EDGES:
@@ -94,9 +96,7 @@ class RelationModel(TaskModel):
         table = GraphTable(len(self.answers))
         for story in stories:
             edges = labelled_edges(story, self.relations)
-            if edges is None:
-                unknown = next(relation for relation in story.relations if relation not in self.relations)
-                raise UserError(f"unknown relation {unknown!r}; this model knows {', '.join(self.relations)}")
+            assert edges is not None, "the readers refuse unknown relations"
             table.add(story.size, edges, story.query, answer=0)
         was_training = self.training
         self.eval()
@@ -133,6 +133,8 @@ class RelationData(TaskData):
         order = torch.randperm(len(stories), generator=torch.Generator().manual_seed(seed)).tolist()
         held_out = set(order[: round(settings.held_out * len(stories))])
         self._train = [story for number, story in enumerate(stories) if number not in held_out]
+        if not self._train:
+            raise UserError(f"data.held_out = {settings.held_out}: leaves none of {len(stories)} rows to train on")
         valid = [*data.valid, *(stories[number] for number in sorted(held_out))]
         self._splits: dict[str, Sequence[Story]] = {f"k={k}": tests for k, tests in data.tests.items()}
         if valid:

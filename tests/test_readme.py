@@ -1,0 +1,87 @@
+"""The commands and snippets of the README and of the docs, run as printed (with fewer rows and epochs)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from edge_transformer.cli import app
+from edge_transformer.presets import preset_names
+
+REPOSITORY = Path(__file__).parents[1]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+SMALLER = {  # what makes the commands short enough for a test; the rest stays as printed
+    "--rows 15000": "--rows 200 --test-rows 10",
+    "train clutrr --data families": "train clutrr --set model.dim=16 --set train.epochs=1 --data families",
+}
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where the commands of the README have been run."""
+    folder = tmp_path_factory.mktemp("readme")
+    commands = next(block for block in blocks("sh") if "data generate" in block)
+    for printed, smaller in SMALLER.items():
+        assert printed in commands, f"the README no longer says {printed!r}"
+        commands = commands.replace(printed, smaller)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (folder / "printed.txt").write_text(done.stdout)
+    return folder
+
+
+def test_the_commands_run(folder: Path) -> None:
+    printed = (folder / "printed.txt").read_text()
+    assert "best accuracy" in printed
+    assert '"answer": ' in printed
+    assert (folder / "runs/families/model.safetensors").exists()
+
+
+def test_the_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    for snippet in blocks("python"):
+        exec(compile(snippet, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    for line in re.findall(r"# (torch\.Size.*)", README):
+        assert line in printed
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_named_presets_and_files_exist() -> None:
+    for preset in re.findall(r"`(clutrr/[a-z-]+)`", README):
+        assert preset in preset_names()
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert link.startswith("https://") or (REPOSITORY / link).exists(), link
+    for path in re.findall(r"\b((?:experiments|benchmarks|docs)/[\w./-]+)", README):
+        assert (REPOSITORY / path).exists(), path
+
+
+def test_every_command_of_the_readme_is_a_command() -> None:
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {group.name for group in app.registered_groups if group.name}
+    for command in re.findall(r"edge-transformer ([a-z]+)", README):
+        assert command in known, command
+    assert CliRunner().invoke(app, ["--help"]).exit_code == 0
