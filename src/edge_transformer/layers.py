@@ -142,7 +142,7 @@ class EdgeTransformerLayer(nn.Module):
         shape = (*pairs.shape[:2], n, dim)
         normed = chosen.view(*pairs.shape[:2], dim)
         update = self.attention.read(normed, rows.view(shape), columns.view(shape), allowed)
-        return self._finish(states[-own.numel() :].view_as(normed), normed, update)
+        return self._finish(states[row.numel() + column.numel() :].view_as(normed), normed, update)
 
     def _finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
         """From the attention's update to the end of the layer. Works on any set of edges."""

@@ -280,7 +280,8 @@ def test_packed_and_separate_parts_give_the_same_bits(options: Options) -> None:
 def test_packed_parts_with_gaps() -> None:
     wide = torch.randn(2, 4, 4, 8, 2, 3, dtype=torch.float64, requires_grad=True)
     found = native_attention_packed(wide[:, :, :, ::2], None, None, "lj", 0.0)
-    expected = einsum_attention(*wide[:, :, :, ::2].unbind(3), None, None, "lj", 0.0)
+    q, k, v1, v2 = wide[:, :, :, ::2].unbind(3)
+    expected = einsum_attention(q, k, v1, v2, None, None, "lj", 0.0)
     assert worst(found, expected) < 1e-12
     (gradient,) = torch.autograd.grad(found.square().sum(), wide)
     (right,) = torch.autograd.grad(expected.square().sum(), wide)

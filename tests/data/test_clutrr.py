@@ -94,11 +94,10 @@ def test_official_counts(official: ClutrrData) -> None:
 
 def test_official_relations_and_targets(official: ClutrrData) -> None:
     assert {relation for story in official.train for relation in story.relations} == INPUT_RELATIONS
+    in_laws = {f"{who}-in-law" for who in ("father", "mother", "son", "daughter")}
     targets = {story.target for story in official.train}
-    assert len(targets) == 18
-    assert targets - INPUT_RELATIONS == {"nephew", "niece", *(f"{kind}-in-law" for kind in ("father", "mother"))} | {
-        f"{kind}-in-law" for kind in ("son", "daughter")
-    } - {"father-in-law"} | {"father-in-law"} - {"son-in-law", "daughter-in-law"} or len(targets - INPUT_RELATIONS) == 4
+    assert targets == INPUT_RELATIONS - {"husband", "wife"} | {"nephew", "niece"} | in_laws
+    assert (len(INPUT_RELATIONS), len(targets)) == (14, 18)
 
 
 def test_official_proofs_lead_from_the_story_to_the_answer(official: ClutrrData) -> None:
@@ -186,7 +185,9 @@ def test_random_stories_are_read_as_they_were_written(
     assert data.tests == {stories[0].k: (stories[0],)}
 
 
-@pytest.mark.parametrize("name", ["O'Neil \"Bo\"", "Ann: the first", "\u00c5sa \U0001f600", "two\nlines", "a\rb", "\x00", "", " "])
+@pytest.mark.parametrize(
+    "name", ['O\'Neil "Bo"', "Ann: the first", "\u00c5sa \U0001f600", "two\nlines", "a\rb", "\x00", "", " "]
+)
 def test_odd_names_survive(name: str, tmp_path: Path) -> None:
     story = replace(STORY, names=(name, "Bob", "Eve"))
     write_clutrr(tmp_path, [story], {2: [story]})
@@ -495,7 +496,7 @@ def test_row_with_another_number_of_cells(extra: str, cells: int, tmp_path: Path
 
 
 def test_line_of_a_broken_row_after_rows_of_several_lines(tmp_path: Path) -> None:
-    tale = "First line.\nSecond, \"quoted\" line.\r\nThird line."
+    tale = 'First line.\nSecond, "quoted" line.\r\nThird line.'
     rows = [ROW | {"story": tale}, ROW, ROW | {"story": tale, "target": ""}]
     path = write_rows(tmp_path / "train.csv", rows)
     with pytest.raises(DataError, match=r"train\.csv:6: found target = ''"):

@@ -114,7 +114,7 @@ def _forward(
     q, k, v1, v2 = map(_readable, tensors)
     assert q is not None
     out = torch.empty(q.shape, dtype=q.dtype)
-    lse = q.new_empty(q.shape[0], q.shape[3], q.shape[1], q.shape[2])
+    lse = q.new_zeros(q.shape[0], q.shape[3], q.shape[1], q.shape[2])
     mask = None if node_mask is None else node_mask.contiguous()
     named = {"q": q, "k": k, "v1": v1, "v2": v2, "out": out}
     _call("forward", named, mask, lse, causal_from, key_is_ij, dropout_p, seed)

@@ -18,7 +18,7 @@ enum { BATCH, ROW, COLUMN, HEAD };
 /* Filled in by attention/native.py, field by field in this order. */
 typedef struct {
     const void *q, *k, *v1, *v2; /* [batch][n][n][head][feature]; v2 is null for the value ablation */
-    const uint8_t *mask;         /* [batch][n], or null */
+    const uint8_t *mask;         /* [batch][n], true for real nodes; or null */
     void *out, *lse;             /* lse: log-sum-exp of the scores, [batch][head][n][n] */
     const void *dout;
     void *dq, *dk, *dv1, *dv2;
@@ -35,6 +35,9 @@ typedef struct {
     int32_t isa;    /* -1: the best there is; else one of the numbers that best_isa() can give */
     int32_t padded; /* n rounded up to whole vectors; set here */
 } problem;
+
+/* Numbers, rounded up so that what follows them starts at a whole vector. */
+static inline int64_t round_up(int64_t numbers) { return (numbers + 15) / 16 * 16; }
 
 #define REAL float
 #define WHOLE int32_t

@@ -6,9 +6,9 @@
  *   NAME(x)       the function's name with a suffix of its own
  *
  * Vectors run over j, the end of the updated edge: then soft-max over the pivots l needs no sums across a vector, and
- * the only such sums (over j, for the gradients of q and v1) are done for LANES features at once. For that, k and v2
- * are first rearranged to [l][feature][j], j padded with zeros to whole vectors. A row of scores lives for one i only, so
- * that nothing is larger than n * n * head_dim. The macros are undefined again at the end.
+ * the only such sums (over j, for the gradients of q and v1) are done for LANES features at once. For that, k, v2 and the
+ * gradient of the output are rearranged into blocks of LANES ends j, padded with zeros. Scores live for a few rows i at a
+ * time, so that nothing is larger than n * n * head_dim. The macros are undefined again at the end.
  */
 
 typedef REAL NAME(vec) __attribute__((vector_size(LANES * sizeof(REAL))));
@@ -94,29 +94,16 @@ static inline VEC NAME(sums)(VEC *v) {
 #endif
 }
 
-/* [j][feature] -> [feature][j], with zeros behind the last j. */
-static void NAME(pack)(const REAL *from, int64_t j_stride, REAL *to, int n, int padded, int features) {
-    for (int f = 0; f < features; f++) {
-        for (int j = 0; j < n; j++) to[(int64_t)f * padded + j] = from[j * j_stride + f];
-        for (int j = n; j < padded; j++) to[(int64_t)f * padded + j] = 0;
-    }
-}
+/* ---- the arrangement of the numbers ----------------------------------------------------------------------------- */
 
-static void NAME(unpack)(const REAL *from, int padded, REAL *to, int64_t j_stride, int n, int features) {
-    for (int j = 0; j < n; j++)
-        for (int f = 0; f < features; f++) to[j * j_stride + f] = from[(int64_t)f * padded + j];
-}
-
-/* What one (batch, head) works on. Pointers are at this batch and head; strides count numbers. */
+/* What one (batch, head) works on. Pointers are at this batch and head; strides count numbers. Only real nodes take part:
+ * they are counted by x, and node[x] is the node's number. */
 typedef struct {
     const problem *p;
-    int n, padded, features;
     const REAL *q, *k, *v1, *v2;
-    const uint8_t *mask;
-    int pivots;   /* how many nodes are real */
-    int *pivot;   /* which */
+    int features, count, blocks; /* real nodes; vectors that hold them */
+    const int *node;
     uint64_t key; /* of the random numbers of this batch and head */
-    REAL *packed_k, *packed_v2;
 } NAME(work);
 #define WORK NAME(work)
 
@@ -124,350 +111,466 @@ static inline const REAL *NAME(at)(const REAL *base, const int64_t *stride, int 
     return base + row * stride[ROW] + column * stride[COLUMN];
 }
 
+static WORK NAME(set_up)(const problem *p, int batch, int head, int *node) {
+    WORK w = {.p = p, .features = p->features, .node = node};
+    w.q = (const REAL *)p->q + batch * p->q_stride[BATCH] + head * p->q_stride[HEAD];
+    w.k = (const REAL *)p->k + batch * p->k_stride[BATCH] + head * p->k_stride[HEAD];
+    w.v1 = (const REAL *)p->v1 + batch * p->v1_stride[BATCH] + head * p->v1_stride[HEAD];
+    if (p->v2) w.v2 = (const REAL *)p->v2 + batch * p->v2_stride[BATCH] + head * p->v2_stride[HEAD];
+    const uint8_t *mask = p->mask ? p->mask + (int64_t)batch * p->n : 0;
+    for (int x = 0; x < p->n; x++)
+        if (!mask || mask[x]) node[w.count++] = x;
+    w.blocks = (w.count + LANES - 1) / LANES;
+    w.key = mix64(p->seed ^ mix64((uint64_t)batch * (uint64_t)p->heads + (uint64_t)head));
+    return w;
+}
+
+/* Row `row` of a tensor, [j][feature], into blocks of LANES ends j: to[block][feature][lane], `feature_step` numbers from
+ * feature to feature and `block_step` from block to block. Zeros behind the last j. */
+static inline void NAME(pack)(const WORK *w, const REAL *from, const int64_t *stride, int row, REAL *to,
+                              int64_t block_step, int64_t feature_step) {
+    for (int j = 0; j < w->blocks * LANES; j++) {
+        REAL *lane = to + j / LANES * block_step + j % LANES;
+        if (j < w->count) {
+            const REAL *edge = NAME(at)(from, stride, row, w->node[j]);
+            for (int f = 0; f < w->features; f++) lane[f * feature_step] = edge[f];
+        } else {
+            for (int f = 0; f < w->features; f++) lane[f * feature_step] = 0;
+        }
+    }
+}
+
+/* The way back. */
+static inline void NAME(unpack)(const WORK *w, const REAL *from, int64_t block_step, int64_t feature_step, REAL *to,
+                                const int64_t *stride, int row) {
+    for (int j = 0; j < w->count; j++) {
+        const REAL *lane = from + j / LANES * block_step + j % LANES;
+        REAL *edge = to + row * stride[ROW] + w->node[j] * stride[COLUMN];
+        for (int f = 0; f < w->features; f++) edge[f] = lane[f * feature_step];
+    }
+}
+
+/* Zero on every edge of a padding node. */
+static void NAME(clear_padding)(const WORK *w, REAL *to, const int64_t *stride) {
+    if (w->count == w->p->n) return;
+    for (int i = 0, x = 0; i < w->p->n; i++) {
+        int real = x < w->count && w->node[x] == i;
+        x += real;
+        for (int j = 0, y = 0; j < w->p->n; j++) {
+            int both = real && y < w->count && w->node[y] == j;
+            y += y < w->count && w->node[y] == j;
+            if (!both) memset(to + i * stride[ROW] + j * stride[COLUMN], 0, (size_t)w->features * sizeof(REAL));
+        }
+    }
+}
+
 /* Whether each attention weight of (i, l) is kept, as the factor it is multiplied with. */
 static void NAME(keep)(const WORK *w, int i, int l, REAL *factor) {
-    uint32_t key = mix64(w->key + (uint64_t)i * (uint64_t)w->n + (uint64_t)l);
+    uint32_t key = (uint32_t)mix64(w->key + (uint64_t)i * (uint64_t)w->p->n + (uint64_t)l);
     REAL kept = (REAL)w->p->keep_factor;
     uint32_t limit = w->p->drop_below;
-    for (int j = 0; j < w->padded; j++) factor[j] = mix32(key + (uint32_t)j * 0x9E3779B9u) < limit ? 0 : kept;
+    for (int j = 0; j < w->blocks * LANES; j++) factor[j] = mix32(key + (uint32_t)j * 0x9E3779B9u) < limit ? 0 : kept;
 }
 
-/* The first j whose edge (i, j) may use pivot l: in a decoder's graph, a target node is no pivot for earlier nodes. */
-static inline int NAME(first_end)(const WORK *w, int i, int l) {
-    return (w->p->causal_from >= 0 && l >= w->p->causal_from && l > i) ? l : 0;
+/* How many of the first ends j may not use pivot x for an edge from node i: in a decoder's graph, a target node is no
+ * pivot for edges of two earlier nodes. */
+static inline int NAME(forbidden)(const WORK *w, int i, int x) {
+    int l = w->node[x];
+    return (w->p->causal_from >= 0 && l >= w->p->causal_from && l > w->node[i]) ? x : 0;
 }
 
-static void NAME(set_up)(WORK *w, const problem *p, int batch, int head, REAL *scratch, int *pivot) {
-    int64_t plane = (int64_t)p->features * p->padded;
-    w->p = p;
-    w->n = p->n;
-    w->padded = p->padded;
-    w->features = p->features;
-    w->q = (const REAL *)p->q + batch * p->q_stride[BATCH] + head * p->q_stride[HEAD];
-    w->k = (const REAL *)p->k + batch * p->k_stride[BATCH] + head * p->k_stride[HEAD];
-    w->v1 = (const REAL *)p->v1 + batch * p->v1_stride[BATCH] + head * p->v1_stride[HEAD];
-    w->v2 = p->v2 ? (const REAL *)p->v2 + batch * p->v2_stride[BATCH] + head * p->v2_stride[HEAD] : 0;
-    w->mask = p->mask ? p->mask + (int64_t)batch * p->n : 0;
-    w->pivot = pivot;
-    w->pivots = 0;
-    for (int l = 0; l < p->n; l++)
-        if (!w->mask || w->mask[l]) pivot[w->pivots++] = l;
-    w->key = mix64(p->seed ^ mix64((uint64_t)batch * (uint64_t)p->heads + (uint64_t)head));
-    w->packed_k = scratch;
-    w->packed_v2 = scratch + p->n * plane;
-    for (int l = 0; l < p->n; l++) {
-        NAME(pack)(NAME(at)(w->k, p->k_stride, l, 0), p->k_stride[COLUMN], w->packed_k + l * plane, w->n, w->padded, w->features);
-        if (w->v2)
-            NAME(pack)(NAME(at)(w->v2, p->v2_stride, l, 0), p->v2_stride[COLUMN], w->packed_v2 + l * plane, w->n, w->padded, w->features);
-    }
+/* ---- forward ------------------------------------------------------------------------------------------------------ */
+
+#define ROWS 4 /* rows i that share what is loaded of k and v2 */
+
+typedef struct {
+    REAL *k;      /* [x][block][feature][lane] */
+    REAL *v2;     /* [block][feature][x][lane] */
+    REAL *q;      /* [row][x][feature] */
+    REAL *v1;     /* [row][feature][x] */
+    REAL *scores; /* [row][block][x][lane]: scores, then weights */
+    REAL *tile;   /* [row][block][feature][lane]: the output */
+    REAL *factor; /* [j] */
+} NAME(forward_space);
+
+/* Rows that are computed together: as many as have their scores in a cache of the second level. */
+static int NAME(rows_together)(const problem *p) {
+    int64_t sheet = (int64_t)p->n * p->padded * (int64_t)sizeof(REAL), rows = 160 * 1024 / sheet / ROWS * ROWS;
+    int64_t most = (p->n + ROWS - 1) / ROWS * ROWS;
+    rows = rows < ROWS ? ROWS : rows;
+    return (int)(rows > most ? most : rows);
 }
 
-/* ---- forward: rows i .. i + ROWS - 1 share what is loaded of k and v2 ------------------------------------------- */
-
-#define FORWARD_ROWS 4
-
-static inline __attribute__((always_inline)) void NAME(forward_rows)(
-    const WORK *w, const int *rows, const int count, REAL *scores, REAL *tile, REAL *factor, REAL *out, REAL *lse) {
-    const int n = w->n, padded = w->padded, features = w->features;
-    const int64_t plane = (int64_t)features * padded, sheet = (int64_t)n * padded;
-    const int64_t *qs = w->p->q_stride, *v1s = w->p->v1_stride;
+static inline __attribute__((always_inline)) void NAME(score_rows)(
+    const WORK *w, const NAME(forward_space) *s, int first, int x, const REAL *k, const int count) {
+    const int features = w->features;
+    const int64_t sheet = (int64_t)w->blocks * w->count * LANES;
     const REAL scale = (REAL)w->p->scale;
-
-    for (int x = 0; x < w->pivots; x++) { /* scores[row][x][j] */
-        int l = w->pivot[x];
-        const REAL *k = w->packed_k + (w->p->key_is_ij ? rows[0] : l) * plane;
-        const REAL *q[FORWARD_ROWS];
-        for (int r = 0; r < count; r++) q[r] = NAME(at)(w->q, qs, rows[r], l);
-        int v = 0;
-        for (; v + 2 * LANES <= padded; v += 2 * LANES) {
-            VEC a[FORWARD_ROWS], b[FORWARD_ROWS];
-            for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
-            for (int f = 0; f < features; f++) {
-                VEC k0 = NAME(load)(k + f * padded + v), k1 = NAME(load)(k + f * padded + v + LANES);
-                for (int r = 0; r < count; r++) {
-                    a[r] += q[r][f] * k0;
-                    b[r] += q[r][f] * k1;
-                }
-            }
+    const REAL *q[ROWS];
+    REAL *to[ROWS];
+    for (int r = 0; r < count; r++) {
+        q[r] = s->q + ((int64_t)(first + r) * w->count + x) * features;
+        to[r] = s->scores + (first + r) * sheet + (int64_t)x * LANES;
+    }
+    int block = 0;
+    for (; block + 2 <= w->blocks; block += 2) {
+        const REAL *k0 = k + (int64_t)block * features * LANES, *k1 = k0 + (int64_t)features * LANES;
+        VEC a[ROWS], b[ROWS];
+        for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
+        for (int f = 0; f < features; f++) {
+            VEC x0 = NAME(load)(k0 + f * LANES), x1 = NAME(load)(k1 + f * LANES);
             for (int r = 0; r < count; r++) {
-                NAME(store)(scores + r * sheet + x * padded + v, a[r] * scale);
-                NAME(store)(scores + r * sheet + x * padded + v + LANES, b[r] * scale);
+                a[r] += q[r][f] * x0;
+                b[r] += q[r][f] * x1;
             }
         }
-        for (; v < padded; v += LANES) {
-            VEC a[FORWARD_ROWS];
-            for (int r = 0; r < count; r++) a[r] = (VEC){0};
-            for (int f = 0; f < features; f++) {
-                VEC k0 = NAME(load)(k + f * padded + v);
-                for (int r = 0; r < count; r++) a[r] += q[r][f] * k0;
-            }
-            for (int r = 0; r < count; r++) NAME(store)(scores + r * sheet + x * padded + v, a[r] * scale);
+        for (int r = 0; r < count; r++) {
+            NAME(store)(to[r] + (int64_t)block * w->count * LANES, a[r] * scale);
+            NAME(store)(to[r] + (int64_t)(block + 1) * w->count * LANES, b[r] * scale);
         }
-        for (int r = 0; r < count; r++)
-            for (int j = 0; j < NAME(first_end)(w, rows[r], l); j++) scores[r * sheet + x * padded + j] = -INFINITY;
     }
-
-    for (int r = 0; r < count; r++) { /* soft-max over the pivots, for LANES ends j at once */
-        REAL *s = scores + r * sheet;
-        for (int v = 0; v < padded; v += LANES) {
-            VEC most = NAME(load)(s + v), sum = {0};
-            for (int x = 1; x < w->pivots; x++) {
-                VEC one = NAME(load)(s + x * padded + v);
-                most = NAME(select)(one > most, one, most);
-            }
-            for (int x = 0; x < w->pivots; x++) {
-                VEC one = NAME(exp)(NAME(load)(s + x * padded + v) - most);
-                sum += one;
-                NAME(store)(s + x * padded + v, one);
-            }
-            VEC inverse = 1 / sum;
-            for (int x = 0; x < w->pivots; x++)
-                NAME(store)(s + x * padded + v, NAME(load)(s + x * padded + v) * inverse);
-            for (int lane = 0; lane < LANES && v + lane < n; lane++)
-                lse[(int64_t)rows[r] * n + v + lane] = most[lane] + LOG(sum[lane]);
-        }
-        if (w->p->drop_below)
-            for (int x = 0; x < w->pivots; x++) {
-                NAME(keep)(w, rows[r], w->pivot[x], factor);
-                for (int v = 0; v < padded; v += LANES)
-                    NAME(store)(s + x * padded + v, NAME(load)(s + x * padded + v) * NAME(load)(factor + v));
-            }
-    }
-
-    for (int v = 0; v < padded; v += LANES) { /* tile[row][feature][j] = sum over pivots of weight * v1 * v2 */
+    if (block < w->blocks) {
+        const REAL *k0 = k + (int64_t)block * features * LANES;
+        VEC a[ROWS], b[ROWS]; /* two sums each, so that one need not wait for the other */
+        for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
         int f = 0;
         for (; f + 2 <= features; f += 2) {
-            VEC a[FORWARD_ROWS], b[FORWARD_ROWS];
-            for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
-            for (int x = 0; x < w->pivots; x++) {
-                int l = w->pivot[x];
-                VEC x0 = NAME(all)(1), x1 = x0;
-                if (w->v2) {
-                    x0 = NAME(load)(w->packed_v2 + l * plane + f * padded + v);
-                    x1 = NAME(load)(w->packed_v2 + l * plane + (f + 1) * padded + v);
-                }
-                for (int r = 0; r < count; r++) {
-                    const REAL *v1 = NAME(at)(w->v1, v1s, rows[r], l) + f;
-                    VEC weight = NAME(load)(scores + r * sheet + x * padded + v);
-                    a[r] += weight * (v1[0] * x0);
-                    b[r] += weight * (v1[1] * x1);
-                }
-            }
+            VEC x0 = NAME(load)(k0 + f * LANES), x1 = NAME(load)(k0 + (f + 1) * LANES);
             for (int r = 0; r < count; r++) {
-                NAME(store)(tile + r * plane + f * padded + v, a[r]);
-                NAME(store)(tile + r * plane + (f + 1) * padded + v, b[r]);
+                a[r] += q[r][f] * x0;
+                b[r] += q[r][f + 1] * x1;
             }
         }
-        for (; f < features; f++)
+        for (int r = 0; f < features && r < count; r++) a[r] += q[r][f] * NAME(load)(k0 + f * LANES);
+        for (int r = 0; r < count; r++) NAME(store)(to[r] + (int64_t)block * w->count * LANES, (a[r] + b[r]) * scale);
+    }
+}
+
+/* Soft-max over the pivots, for LANES ends j at once; the log of the sum is kept for the backward pass. */
+static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row, int i, REAL *lse) {
+    for (int block = 0; block < w->blocks; block++) {
+        REAL *weights = s->scores + ((int64_t)row * w->blocks + block) * w->count * LANES;
+        VEC most = NAME(load)(weights), sum = {0};
+        for (int x = 1; x < w->count; x++) {
+            VEC one = NAME(load)(weights + (int64_t)x * LANES);
+            most = NAME(select)(one > most, one, most);
+        }
+        for (int x = 0; x < w->count; x++) {
+            VEC one = NAME(exp)(NAME(load)(weights + (int64_t)x * LANES) - most);
+            sum += one;
+            NAME(store)(weights + (int64_t)x * LANES, one);
+        }
+        VEC inverse = 1 / sum;
+        for (int x = 0; x < w->count; x++)
+            NAME(store)(weights + (int64_t)x * LANES, NAME(load)(weights + (int64_t)x * LANES) * inverse);
+        for (int lane = 0; lane < LANES && block * LANES + lane < w->count; lane++)
+            lse[(int64_t)w->node[i] * w->p->n + w->node[block * LANES + lane]] = most[lane] + LOG(sum[lane]);
+    }
+    for (int x = 0; w->p->drop_below && x < w->count; x++) {
+        NAME(keep)(w, w->node[i], w->node[x], s->factor);
+        for (int block = 0; block < w->blocks; block++) {
+            REAL *weight = s->scores + (((int64_t)row * w->blocks + block) * w->count + x) * LANES;
+            NAME(store)(weight, NAME(load)(weight) * NAME(load)(s->factor + block * LANES));
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void NAME(mix_rows)(
+    const WORK *w, const NAME(forward_space) *s, int first, int block, int f, const int count, const int pair) {
+    const int n = w->count;
+    const REAL *weights[ROWS], *v1[ROWS];
+    for (int r = 0; r < count; r++) {
+        weights[r] = s->scores + ((int64_t)(first + r) * w->blocks + block) * n * LANES;
+        v1[r] = s->v1 + ((int64_t)(first + r) * w->features + f) * n;
+    }
+    const REAL *x0 = s->v2 + ((int64_t)block * w->features + f) * n * LANES, *x1 = x0 + (int64_t)n * LANES;
+    VEC a[ROWS], b[ROWS];
+    for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
+    if (w->v2) {
+        for (int x = 0; x < n; x++) {
+            VEC y0 = NAME(load)(x0 + (int64_t)x * LANES), y1 = pair ? NAME(load)(x1 + (int64_t)x * LANES) : y0;
             for (int r = 0; r < count; r++) {
-                VEC a = {0};
-                for (int x = 0; x < w->pivots; x++) {
-                    int l = w->pivot[x];
-                    VEC weight = NAME(load)(scores + r * sheet + x * padded + v);
-                    REAL v1 = NAME(at)(w->v1, v1s, rows[r], l)[f];
-                    a += w->v2 ? weight * (v1 * NAME(load)(w->packed_v2 + l * plane + f * padded + v)) : weight * v1;
-                }
-                NAME(store)(tile + r * plane + f * padded + v, a);
+                VEC weight = NAME(load)(weights[r] + (int64_t)x * LANES);
+                a[r] += weight * (v1[r][x] * y0);
+                if (pair) b[r] += weight * (v1[r][n + x] * y1);
+            }
+        }
+    } else {
+        for (int x = 0; x < n; x++)
+            for (int r = 0; r < count; r++) {
+                VEC weight = NAME(load)(weights[r] + (int64_t)x * LANES);
+                a[r] += weight * v1[r][x];
+                if (pair) b[r] += weight * v1[r][n + x];
             }
     }
-    const int64_t *os = w->p->out_stride;
     for (int r = 0; r < count; r++) {
-        NAME(unpack)(tile + r * plane, padded, out + rows[r] * os[ROW], os[COLUMN], n, features);
-        for (int j = 0; w->mask && j < n; j++)
-            if (!w->mask[j]) {
-                memset(out + rows[r] * os[ROW] + j * os[COLUMN], 0, (size_t)features * sizeof(REAL));
-                lse[(int64_t)rows[r] * n + j] = INFINITY; /* so that backward finds weights of zero */
-            }
+        REAL *to = s->tile + (((int64_t)(first + r) * w->blocks + block) * w->features + f) * LANES;
+        NAME(store)(to, a[r]);
+        if (pair) NAME(store)(to + LANES, b[r]);
     }
 }
 
 static int64_t NAME(forward_scratch)(const problem *p) {
-    int64_t plane = (int64_t)p->features * p->padded;
-    return (2 * p->n + FORWARD_ROWS) * plane + FORWARD_ROWS * (int64_t)p->n * p->padded + p->padded;
+    int64_t n = p->n, plane = (int64_t)p->features * p->padded, rows = NAME(rows_together)(p);
+    return 2 * n * plane + rows * (2 * round_up(n * p->features) + n * p->padded + plane) + p->padded;
 }
 
-static void NAME(forward)(const problem *p, int batch, int head, void *scratch, int *pivot) {
-    WORK w;
-    int64_t plane = (int64_t)p->features * p->padded;
-    NAME(set_up)(&w, p, batch, head, scratch, pivot);
-    REAL *tile = (REAL *)scratch + 2 * p->n * plane;
-    REAL *scores = tile + FORWARD_ROWS * plane, *factor = scores + FORWARD_ROWS * (int64_t)p->n * p->padded;
+static void NAME(forward)(const problem *p, int batch, int head, void *scratch, int *node) {
+    const WORK work = NAME(set_up)(p, batch, head, node), *w = &work;
+    const int64_t n = p->n, plane = (int64_t)p->features * p->padded;
+    const int together = NAME(rows_together)(p), features = p->features, count = w->count;
+    NAME(forward_space) space, *s = &space;
+    s->k = scratch;
+    s->v2 = s->k + n * plane;
+    s->scores = s->v2 + n * plane;
+    s->tile = s->scores + together * n * p->padded;
+    s->factor = s->tile + together * plane;
+    s->q = s->factor + p->padded;
+    s->v1 = s->q + together * round_up(n * features);
     REAL *out = (REAL *)p->out + batch * p->out_stride[BATCH] + head * p->out_stride[HEAD];
-    REAL *lse = (REAL *)p->lse + ((int64_t)batch * p->heads + head) * p->n * p->n;
-    for (int i = 0; i < p->n; i++)
-        if (w.mask && !w.mask[i])
-            for (int j = 0; j < p->n; j++) {
-                memset(out + i * p->out_stride[ROW] + j * p->out_stride[COLUMN], 0, (size_t)p->features * sizeof(REAL));
-                lse[(int64_t)i * p->n + j] = INFINITY;
+    REAL *lse = (REAL *)p->lse + ((int64_t)batch * p->heads + head) * n * n;
+    const int64_t block = (int64_t)features * LANES;
+    for (int x = 0; x < count; x++) {
+        NAME(pack)(w, w->k, p->k_stride, w->node[x], s->k + x * w->blocks * block, block, LANES);
+        if (w->v2)
+            NAME(pack)(w, w->v2, p->v2_stride, w->node[x], s->v2 + (int64_t)x * LANES, block * count, (int64_t)count * LANES);
+    }
+    for (int start = 0; start < count; start += together) {
+        const int rows = count - start < together ? count - start : together;
+        for (int r = 0; r < rows; r++)
+            for (int x = 0; x < count; x++) {
+                const REAL *q = NAME(at)(w->q, p->q_stride, w->node[start + r], w->node[x]);
+                const REAL *v1 = NAME(at)(w->v1, p->v1_stride, w->node[start + r], w->node[x]);
+                memcpy(s->q + ((int64_t)r * count + x) * features, q, (size_t)features * sizeof(REAL));
+                for (int f = 0; f < features; f++) s->v1[((int64_t)r * features + f) * count + x] = v1[f];
             }
-    int x = 0;
-    if (!p->key_is_ij) /* rows of the attention ablation have their own keys: nothing to share */
-        for (; x + FORWARD_ROWS <= w.pivots; x += FORWARD_ROWS)
-            NAME(forward_rows)(&w, pivot + x, FORWARD_ROWS, scores, tile, factor, out, lse);
-    for (; x < w.pivots; x++) NAME(forward_rows)(&w, pivot + x, 1, scores, tile, factor, out, lse);
+        for (int x = 0; x < count; x++) {
+            int r = 0;
+            if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */
+                for (; r + ROWS <= rows; r += ROWS) NAME(score_rows)(w, s, r, x, s->k + x * w->blocks * block, ROWS);
+            for (; r < rows; r++)
+                NAME(score_rows)(w, s, r, x, s->k + (p->key_is_ij ? start + r : x) * w->blocks * block, 1);
+            for (r = 0; p->causal_from >= 0 && r < rows; r++)
+                for (int j = 0; j < NAME(forbidden)(w, start + r, x); j++)
+                    s->scores[(((int64_t)r * w->blocks + j / LANES) * count + x) * LANES + j % LANES] = -INFINITY;
+        }
+        for (int r = 0; r < rows; r++) NAME(soft_max)(w, s, r, start + r, lse);
+        for (int b = 0; b < w->blocks; b++)
+            for (int f = 0; f < features; f += 2) {
+                int r = 0;
+                if (f + 1 < features) {
+                    for (; r + ROWS <= rows; r += ROWS) NAME(mix_rows)(w, s, r, b, f, ROWS, 1);
+                    for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 1);
+                }
+                for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 0);
+            }
+        for (int r = 0; r < rows; r++)
+            NAME(unpack)(w, s->tile + r * w->blocks * block, block, LANES, out, p->out_stride, w->node[start + r]);
+    }
+    NAME(clear_padding)(w, out, p->out_stride);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------
+/* ---- backward -----------------------------------------------------------------------------------------------------
  * With weights a (before dropout) and kept weights a' = a * factor, for every triangle:
  *   da  = factor * sum_f dout_ij v1_il v2_lj         ds = a * (da - sum_f dout_ij out_ij) * scale
- *   dq_il = sum_j ds k_lj      dk_lj = sum_i ds q_il
+ *   dq_il = sum_j ds k_lj           dk_lj = sum_i ds q_il
  *   dv1_il = sum_j a' dout_ij v2_lj      dv2_lj = sum_i a' dout_ij v1_il
+ * The pivot l is the outer loop: all that belongs to it stays in the cache while the rows i pass by.
  */
 
-#define BACKWARD_ROWS 2
+#undef ROWS
+#define ROWS 2
 
 typedef struct {
-    REAL *dk, *dv2;                /* packed like k and v2 */
-    REAL *dout;                    /* [row][feature][j] */
-    REAL *lse, *dot;               /* [row][j] */
-    REAL *ds, *kept, *factor;      /* [row][j] */
-    REAL *dq, *dv1;                /* at this batch and head */
-} NAME(gradients);
+    REAL *k, *v2, *dk, *dv2; /* [feature][j] of one pivot (of one row, for k of the attention ablation) */
+    REAL *dout;              /* [i][feature][j] */
+    int64_t line, plane;     /* numbers from feature to feature, and in all of them */
+    REAL *lse, *dot;         /* [i][j] */
+    REAL *q, *v1;            /* [i][feature] of one pivot */
+    REAL *ds, *kept, *factor; /* [row][j] */
+} NAME(backward_space);
 
-static inline __attribute__((always_inline)) void NAME(backward_rows)(
-    const WORK *w, const NAME(gradients) *g, const int *rows, const int count) {
-    const int n = w->n, padded = w->padded, features = w->features;
-    const int64_t plane = (int64_t)features * padded;
+/* From feature to feature: a little more than the vectors need where they would all fall into the same part of a cache. */
+static int64_t NAME(line)(int64_t padded) { return padded % 64 == 0 ? padded + LANES : padded; }
+
+static inline __attribute__((always_inline)) void NAME(weigh_rows)(
+    const WORK *w, const NAME(backward_space) *s, int i, int x, const REAL *k, const int count) {
+    const int features = w->features, padded = w->blocks * LANES;
     const problem *p = w->p;
     const REAL scale = (REAL)p->scale;
-    (void)n;
-    for (int x = 0; x < w->pivots; x++) {
-        int l = w->pivot[x];
-        int64_t k_plane = (p->key_is_ij ? rows[0] : l) * plane;
-        const REAL *k = w->packed_k + k_plane, *v2 = w->v2 ? w->packed_v2 + l * plane : 0;
-        const REAL *q[BACKWARD_ROWS], *v1[BACKWARD_ROWS];
+    const REAL *q[ROWS], *v1[ROWS], *dout[ROWS];
+    for (int r = 0; r < count; r++) {
+        q[r] = s->q + (int64_t)(i + r) * features;
+        v1[r] = s->v1 + (int64_t)(i + r) * features;
+        dout[r] = s->dout + (i + r) * s->plane;
+        if (p->drop_below) NAME(keep)(w, w->node[i + r], w->node[x], s->factor + r * padded);
+    }
+    for (int block = 0; block < w->blocks; block++) {
+        const int64_t at = (int64_t)block * LANES, line = s->line;
+        VEC a[ROWS], b[ROWS], c[ROWS], d[ROWS]; /* even and odd features apart, so that one need not wait for the other */
+        for (int r = 0; r < count; r++) a[r] = b[r] = c[r] = d[r] = (VEC){0};
+        int f = 0;
+        for (; f + 2 <= features; f += 2) {
+            VEC k0 = NAME(load)(k + at + f * line), k1 = NAME(load)(k + at + (f + 1) * line);
+            VEC y0 = NAME(all)(1), y1 = y0;
+            if (w->v2) y0 = NAME(load)(s->v2 + at + f * line), y1 = NAME(load)(s->v2 + at + (f + 1) * line);
+            for (int r = 0; r < count; r++) {
+                a[r] += q[r][f] * k0;
+                b[r] += q[r][f + 1] * k1;
+                c[r] += v1[r][f] * (NAME(load)(dout[r] + at + f * line) * y0);
+                d[r] += v1[r][f + 1] * (NAME(load)(dout[r] + at + (f + 1) * line) * y1);
+            }
+        }
+        if (f < features)
+            for (int r = 0; r < count; r++) {
+                VEC y0 = w->v2 ? NAME(load)(s->v2 + at + f * line) : NAME(all)(1);
+                a[r] += q[r][f] * NAME(load)(k + at + f * line);
+                c[r] += v1[r][f] * (NAME(load)(dout[r] + at + f * line) * y0);
+            }
         for (int r = 0; r < count; r++) {
-            q[r] = NAME(at)(w->q, p->q_stride, rows[r], l);
-            v1[r] = NAME(at)(w->v1, p->v1_stride, rows[r], l);
+            const int64_t j = (int64_t)(i + r) * padded + block * LANES;
+            VEC weight = NAME(exp)((a[r] + b[r]) * scale - NAME(load)(s->lse + j)), gradient = c[r] + d[r];
+            VEC factor = p->drop_below ? NAME(load)(s->factor + r * padded + block * LANES) : NAME(all)(1);
+            NAME(store)(s->kept + r * padded + block * LANES, weight * factor);
+            NAME(store)(s->ds + r * padded + block * LANES, weight * (gradient * factor - NAME(load)(s->dot + j)) * scale);
         }
-        for (int r = 0; r < count; r++)
-            if (p->drop_below) NAME(keep)(w, rows[r], l, g->factor + r * padded);
-        for (int v = 0; v < padded; v += LANES) { /* the weights again, and the gradients of the scores */
-            VEC s[BACKWARD_ROWS], da[BACKWARD_ROWS];
-            for (int r = 0; r < count; r++) s[r] = da[r] = (VEC){0};
-            for (int f = 0; f < features; f++) {
-                VEC kf = NAME(load)(k + f * padded + v);
-                VEC v2f = v2 ? NAME(load)(v2 + f * padded + v) : NAME(all)(1);
+    }
+    for (int r = 0; p->causal_from >= 0 && r < count; r++)
+        for (int j = 0; j < NAME(forbidden)(w, i + r, x); j++) s->ds[r * padded + j] = s->kept[r * padded + j] = 0;
+}
+
+static inline __attribute__((always_inline)) void NAME(spread_rows)(
+    const WORK *w, const NAME(backward_space) *s, int i, const REAL *k, REAL *dk, REAL *dq[ROWS], REAL *dv1[ROWS],
+    const int count) {
+    const int features = w->features, padded = w->blocks * LANES;
+    const REAL *q[ROWS], *v1[ROWS], *dout[ROWS];
+    for (int r = 0; r < count; r++) {
+        q[r] = s->q + (int64_t)(i + r) * features;
+        v1[r] = s->v1 + (int64_t)(i + r) * features;
+        dout[r] = s->dout + (i + r) * s->plane;
+    }
+    for (int f = 0; f < features; f += LANES) { /* LANES features, so that their sums over j are made together */
+        VEC sums_q[ROWS][LANES], sums_v[ROWS][LANES];
+        const int some = features - f < LANES ? features - f : LANES;
+        for (int m = 0; m < some; m++) {
+            VEC a[ROWS], b[ROWS];
+            for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
+            for (int block = 0; block < w->blocks; block++) {
+                const int64_t at = (f + m) * s->line + block * LANES;
+                VEC kf = NAME(load)(k + at), dkf = NAME(load)(dk + at);
+                VEC v2f = NAME(all)(1), dv2f = v2f;
+                if (w->v2) v2f = NAME(load)(s->v2 + at), dv2f = NAME(load)(s->dv2 + at);
                 for (int r = 0; r < count; r++) {
-                    s[r] += q[r][f] * kf;
-                    da[r] += v1[r][f] * (NAME(load)(g->dout + r * plane + f * padded + v) * v2f);
+                    VEC ds = NAME(load)(s->ds + r * padded + block * LANES);
+                    VEC mixed = NAME(load)(s->kept + r * padded + block * LANES) * NAME(load)(dout[r] + at);
+                    a[r] += ds * kf;
+                    b[r] += mixed * v2f;
+                    dkf += q[r][f + m] * ds;
+                    dv2f += v1[r][f + m] * mixed;
                 }
+                NAME(store)(dk + at, dkf);
+                if (w->v2) NAME(store)(s->dv2 + at, dv2f);
             }
-            for (int r = 0; r < count; r++) {
-                VEC a = NAME(exp)(s[r] * scale - NAME(load)(g->lse + r * padded + v));
-                VEC factor = p->drop_below ? NAME(load)(g->factor + r * padded + v) : NAME(all)(1);
-                NAME(store)(g->kept + r * padded + v, a * factor);
-                NAME(store)(g->ds + r * padded + v, a * (da[r] * factor - NAME(load)(g->dot + r * padded + v)) * scale);
-            }
+            for (int r = 0; r < count; r++) sums_q[r][m] = a[r], sums_v[r][m] = b[r];
         }
-        for (int r = 0; r < count; r++)
-            for (int j = 0; j < NAME(first_end)(w, rows[r], l); j++)
-                g->ds[r * padded + j] = g->kept[r * padded + j] = 0;
-        REAL *dk = g->dk + k_plane, *dv2 = w->v2 ? g->dv2 + l * plane : 0;
-        for (int f = 0; f < features; f += LANES) { /* LANES features, so that their sums over j are made together */
-            VEC dq[BACKWARD_ROWS][LANES], dv1[BACKWARD_ROWS][LANES];
-            int some = features - f < LANES ? features - f : LANES;
-            for (int m = 0; m < some; m++) {
-                int64_t at = (int64_t)(f + m) * padded;
-                VEC sum_q[BACKWARD_ROWS], sum_v[BACKWARD_ROWS];
-                for (int r = 0; r < count; r++) sum_q[r] = sum_v[r] = (VEC){0};
-                for (int v = 0; v < padded; v += LANES) {
-                    VEC kf = NAME(load)(k + at + v), dkf = NAME(load)(dk + at + v);
-                    VEC v2f = v2 ? NAME(load)(v2 + at + v) : NAME(all)(1);
-                    VEC dv2f = dv2 ? NAME(load)(dv2 + at + v) : (VEC){0};
-                    for (int r = 0; r < count; r++) {
-                        VEC ds = NAME(load)(g->ds + r * padded + v);
-                        VEC mixed = NAME(load)(g->kept + r * padded + v) * NAME(load)(g->dout + r * plane + at + v);
-                        sum_q[r] += ds * kf;
-                        sum_v[r] += mixed * v2f;
-                        dkf += q[r][f + m] * ds;
-                        dv2f += v1[r][f + m] * mixed;
-                    }
-                    NAME(store)(dk + at + v, dkf);
-                    if (dv2) NAME(store)(dv2 + at + v, dv2f);
-                }
-                for (int r = 0; r < count; r++) {
-                    dq[r][m] = sum_q[r];
-                    dv1[r][m] = sum_v[r];
-                }
-            }
-            for (int r = 0; r < count; r++) {
-                for (int m = some; m < LANES; m++) dq[r][m] = dv1[r][m] = (VEC){0};
-                VEC a = NAME(sums)(dq[r]), b = NAME(sums)(dv1[r]);
-                REAL *to_q = g->dq + rows[r] * p->dq_stride[ROW] + l * p->dq_stride[COLUMN] + f;
-                REAL *to_v = g->dv1 + rows[r] * p->dv1_stride[ROW] + l * p->dv1_stride[COLUMN] + f;
-                memcpy(to_q, &a, (size_t)some * sizeof(REAL));
-                memcpy(to_v, &b, (size_t)some * sizeof(REAL));
-            }
+        for (int r = 0; r < count; r++) {
+            for (int m = some; m < LANES; m++) sums_q[r][m] = sums_v[r][m] = (VEC){0};
+            VEC a = NAME(sums)(sums_q[r]), b = NAME(sums)(sums_v[r]);
+            memcpy(dq[r] + f, &a, (size_t)some * sizeof(REAL));
+            memcpy(dv1[r] + f, &b, (size_t)some * sizeof(REAL));
         }
     }
 }
 
 static int64_t NAME(backward_scratch)(const problem *p) {
-    int64_t plane = (int64_t)p->features * p->padded;
-    return (4 * p->n + BACKWARD_ROWS) * plane + 5 * BACKWARD_ROWS * (int64_t)p->padded;
+    int64_t n = p->n, plane = p->features * NAME(line)(p->padded), keys = p->key_is_ij ? n : 1;
+    return (2 * keys + 2 + n) * plane + 2 * n * p->padded + 3 * ROWS * (int64_t)p->padded + 2 * round_up(n * p->features);
 }
 
-static void NAME(backward)(const problem *p, int batch, int head, void *scratch, int *pivot) {
-    WORK w;
-    NAME(gradients) g;
-    int64_t plane = (int64_t)p->features * p->padded;
-    NAME(set_up)(&w, p, batch, head, scratch, pivot);
-    g.dk = (REAL *)scratch + 2 * p->n * plane;
-    g.dv2 = g.dk + p->n * plane;
-    g.dout = g.dv2 + p->n * plane;
-    g.lse = g.dout + BACKWARD_ROWS * plane;
-    g.dot = g.lse + BACKWARD_ROWS * p->padded;
-    g.ds = g.dot + BACKWARD_ROWS * p->padded;
-    g.kept = g.ds + BACKWARD_ROWS * p->padded;
-    g.factor = g.kept + BACKWARD_ROWS * p->padded;
-    g.dq = (REAL *)p->dq + batch * p->dq_stride[BATCH] + head * p->dq_stride[HEAD];
-    g.dv1 = (REAL *)p->dv1 + batch * p->dv1_stride[BATCH] + head * p->dv1_stride[HEAD];
-    memset(g.dk, 0, (size_t)(2 * p->n * plane) * sizeof(REAL));
+static void NAME(backward)(const problem *p, int batch, int head, void *scratch, int *node) {
+    const WORK work = NAME(set_up)(p, batch, head, node), *w = &work;
+    const int64_t n = p->n, line = NAME(line)(p->padded), plane = p->features * line, keys = p->key_is_ij ? n : 1;
+    const int features = p->features, count = w->count, padded = w->blocks * LANES;
+    NAME(backward_space) space = {.line = line, .plane = plane}, *s = &space;
+    s->k = scratch;
+    s->dk = s->k + keys * plane;
+    s->v2 = s->dk + keys * plane;
+    s->dv2 = s->v2 + plane;
+    s->dout = s->dv2 + plane;
+    s->lse = s->dout + n * plane;
+    s->dot = s->lse + n * p->padded;
+    s->ds = s->dot + n * p->padded;
+    s->kept = s->ds + ROWS * p->padded;
+    s->factor = s->kept + ROWS * p->padded;
+    s->q = s->factor + ROWS * p->padded;
+    s->v1 = s->q + round_up(n * features);
     const REAL *out = (const REAL *)p->out + batch * p->out_stride[BATCH] + head * p->out_stride[HEAD];
     const REAL *dout = (const REAL *)p->dout + batch * p->dout_stride[BATCH] + head * p->dout_stride[HEAD];
-    const REAL *lse = (const REAL *)p->lse + ((int64_t)batch * p->heads + head) * p->n * p->n;
-    for (int x = 0; x < w.pivots;) {
-        int count = !p->key_is_ij && x + BACKWARD_ROWS <= w.pivots ? BACKWARD_ROWS : 1;
-        for (int r = 0; r < count; r++) {
-            int i = pivot[x + r];
-            NAME(pack)(NAME(at)(dout, p->dout_stride, i, 0), p->dout_stride[COLUMN], g.dout + r * plane, p->n, p->padded, p->features);
-            for (int j = 0; j < p->padded; j++) {
-                REAL dot = 0;
-                if (j < p->n) {
-                    const REAL *a = NAME(at)(out, p->out_stride, i, j), *b = NAME(at)(dout, p->dout_stride, i, j);
-                    for (int f = 0; f < p->features; f++) dot += a[f] * b[f];
-                }
-                g.dot[r * p->padded + j] = dot;
-                g.lse[r * p->padded + j] = j < p->n ? lse[(int64_t)i * p->n + j] : INFINITY;
-            }
-        }
-        if (count == BACKWARD_ROWS)
-            NAME(backward_rows)(&w, &g, pivot + x, BACKWARD_ROWS);
-        else
-            NAME(backward_rows)(&w, &g, pivot + x, 1);
-        x += count;
-    }
+    const REAL *lse = (const REAL *)p->lse + ((int64_t)batch * p->heads + head) * n * n;
+    REAL *dq = (REAL *)p->dq + batch * p->dq_stride[BATCH] + head * p->dq_stride[HEAD];
     REAL *dk = (REAL *)p->dk + batch * p->dk_stride[BATCH] + head * p->dk_stride[HEAD];
-    REAL *dv2 = p->v2 ? (REAL *)p->dv2 + batch * p->dv2_stride[BATCH] + head * p->dv2_stride[HEAD] : 0;
-    for (int l = 0; l < p->n; l++) {
-        NAME(unpack)(g.dk + l * plane, p->padded, dk + l * p->dk_stride[ROW], p->dk_stride[COLUMN], p->n, p->features);
-        if (dv2)
-            NAME(unpack)(g.dv2 + l * plane, p->padded, dv2 + l * p->dv2_stride[ROW], p->dv2_stride[COLUMN], p->n, p->features);
-        for (int i = 0; w.mask && i < p->n; i++) /* edges of padding nodes got no gradient */
-            if (!w.mask[l] || !w.mask[i]) {
-                memset(g.dq + i * p->dq_stride[ROW] + l * p->dq_stride[COLUMN], 0, (size_t)p->features * sizeof(REAL));
-                memset(g.dv1 + i * p->dv1_stride[ROW] + l * p->dv1_stride[COLUMN], 0, (size_t)p->features * sizeof(REAL));
-            }
+    REAL *dv1 = (REAL *)p->dv1 + batch * p->dv1_stride[BATCH] + head * p->dv1_stride[HEAD];
+    REAL *dv2 = w->v2 ? (REAL *)p->dv2 + batch * p->dv2_stride[BATCH] + head * p->dv2_stride[HEAD] : 0;
+
+    for (int i = 0; i < count; i++) {
+        NAME(pack)(w, dout, p->dout_stride, w->node[i], s->dout + i * plane, LANES, line);
+        for (int j = 0; j < padded; j++) {
+            REAL dot = 0;
+            for (int f = 0; j < count && f < features; f++)
+                dot += NAME(at)(out, p->out_stride, w->node[i], w->node[j])[f] *
+                       NAME(at)(dout, p->dout_stride, w->node[i], w->node[j])[f];
+            s->dot[i * padded + j] = dot;
+            s->lse[i * padded + j] = j < count ? lse[w->node[i] * n + w->node[j]] : INFINITY; /* weights of zero */
+        }
+        if (p->key_is_ij) NAME(pack)(w, w->k, p->k_stride, w->node[i], s->k + i * plane, LANES, line);
     }
+    if (p->key_is_ij) memset(s->dk, 0, (size_t)(count * plane) * sizeof(REAL));
+    for (int x = 0; x < count; x++) {
+        const int l = w->node[x];
+        if (!p->key_is_ij) {
+            NAME(pack)(w, w->k, p->k_stride, l, s->k, LANES, line);
+            memset(s->dk, 0, (size_t)plane * sizeof(REAL));
+        }
+        if (w->v2) {
+            NAME(pack)(w, w->v2, p->v2_stride, l, s->v2, LANES, line);
+            memset(s->dv2, 0, (size_t)plane * sizeof(REAL));
+        }
+        for (int i = 0; i < count; i++) {
+            memcpy(s->q + (int64_t)i * features, NAME(at)(w->q, p->q_stride, w->node[i], l), (size_t)features * sizeof(REAL));
+            memcpy(s->v1 + (int64_t)i * features, NAME(at)(w->v1, p->v1_stride, w->node[i], l), (size_t)features * sizeof(REAL));
+        }
+        for (int i = 0; i < count;) {
+            const int pair = !p->key_is_ij && i + ROWS <= count;
+            const REAL *k = s->k + (p->key_is_ij ? i * plane : 0);
+            REAL *to_k = s->dk + (p->key_is_ij ? i * plane : 0), *to_q[ROWS], *to_v[ROWS];
+            for (int r = 0; r < (pair ? ROWS : 1); r++) {
+                to_q[r] = dq + w->node[i + r] * p->dq_stride[ROW] + l * p->dq_stride[COLUMN];
+                to_v[r] = dv1 + w->node[i + r] * p->dv1_stride[ROW] + l * p->dv1_stride[COLUMN];
+            }
+            if (pair) {
+                NAME(weigh_rows)(w, s, i, x, k, ROWS);
+                NAME(spread_rows)(w, s, i, k, to_k, to_q, to_v, ROWS);
+            } else {
+                NAME(weigh_rows)(w, s, i, x, k, 1);
+                NAME(spread_rows)(w, s, i, k, to_k, to_q, to_v, 1);
+            }
+            i += pair ? ROWS : 1;
+        }
+        if (!p->key_is_ij) NAME(unpack)(w, s->dk, LANES, line, dk, p->dk_stride, l);
+        if (w->v2) NAME(unpack)(w, s->dv2, LANES, line, dv2, p->dv2_stride, l);
+    }
+    for (int i = 0; p->key_is_ij && i < count; i++) NAME(unpack)(w, s->dk + i * plane, LANES, line, dk, p->dk_stride, w->node[i]);
+    NAME(clear_padding)(w, dq, p->dq_stride);
+    NAME(clear_padding)(w, dk, p->dk_stride);
+    NAME(clear_padding)(w, dv1, p->dv1_stride);
+    if (w->v2) NAME(clear_padding)(w, dv2, p->dv2_stride);
 }
 
+#undef ROWS
 #undef VEC
 #undef IVEC
 #undef WORK
 #undef MIX
-#undef FORWARD_ROWS
-#undef BACKWARD_ROWS
 #undef REAL
 #undef WHOLE
 #undef LOG

@@ -1,0 +1,232 @@
+"""Dropout fused with its neighbours: the same as PyTorch's own operations but for which numbers are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from edge_transformer import dropout, native
+from edge_transformer.dropout import add_dropout, relu_dropout
+
+needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
+SEED = torch.tensor([20211228])
+P = 0.3
+
+
+@pytest.fixture(params=[pytest.param("kernel", marks=needs_kernels), "PyTorch"])
+def code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test that asks for it runs with the compiled kernel and without."""
+    if request.param == "PyTorch":
+        monkeypatch.setattr(native, "_LOADED", "no compiled kernels: told so")
+    return request.param
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Never zero, so that a zero in the output means dropped."""
+    x = torch.randn(shape, dtype=dtype)
+    return x + x.sign()
+
+
+def kept_numbers(y: Tensor, without: Tensor | float = 0.0) -> Tensor:
+    """Which numbers were kept, from an output and what it would be had all been dropped."""
+    return y.detach() != without
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "usual": lambda x: x,
+    "transposed": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+    "every other": lambda x: x.repeat_interleave(2, 1)[:, ::2],
+    "one row for all": lambda x: x[:1].expand(x.shape),
+}
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+
+
+# --- values and gradients ---------------------------------------------------------------------------------------------
+
+
+@precisions
+@layouts
+def test_relu_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
+    x = numbers(40, 30, dtype=dtype).requires_grad_()
+    given = LAYOUTS[layout](x)
+    y = relu_dropout(given, P, training=True)
+    kept = kept_numbers(y)
+    assert 0.5 < kept[given > 0].double().mean() < 0.9
+    expected = given.relu() * kept / (1 - P)
+    torch.testing.assert_close(y, expected)
+    upstream = torch.randn_like(y)
+    torch.testing.assert_close(*(torch.autograd.grad(out, x, upstream) for out in (y, expected)))
+
+
+@precisions
+@layouts
+def test_add_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
+    x, residual = numbers(40, 30, dtype=dtype).requires_grad_(), numbers(40, 30, dtype=dtype).requires_grad_()
+    for given, beside in ((LAYOUTS[layout](x), residual), (x, LAYOUTS[layout](residual))):
+        y = add_dropout(beside, given, P, training=True)
+        kept = kept_numbers(y, beside)
+        assert 0.5 < kept.double().mean() < 0.9
+        expected = beside + given * kept / (1 - P)
+        torch.testing.assert_close(y, expected)
+        upstream = torch.randn_like(y)
+        found, right = (torch.autograd.grad(out, (x, residual), upstream) for out in (y, expected))
+        torch.testing.assert_close(found, right)
+
+
+@layouts
+@pytest.mark.parametrize("length", [1, 8, 5000])
+def test_layouts_of_the_incoming_gradient(code: str, layout: str, length: int) -> None:
+    x = numbers(length, 20).requires_grad_()
+    upstream = LAYOUTS[layout](torch.randn(length, 20))
+    for y in (relu_dropout(x, P, training=True), add_dropout(torch.zeros_like(x), x, P, training=True)):
+        (gradient,) = torch.autograd.grad(y, x, upstream)
+        torch.testing.assert_close(gradient, upstream * kept_numbers(y) / (1 - P))
+
+
+def test_a_sum_of_outputs_as_loss(code: str) -> None:
+    """The gradient is then one number, expanded: no memory of its own to read from."""
+    x = torch.ones(3_000_000, requires_grad=True)
+    y = relu_dropout(x, 0.5, training=True)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(gradient, y)  # both are 2 where kept
+
+
+def test_relu_at_zero(code: str) -> None:
+    x = torch.tensor([0.0, -0.0, -1.0, 1.0]).repeat(100).requires_grad_()
+    y = relu_dropout(x, P, training=True)
+    (gradients,) = torch.autograd.grad(y.sum(), x)
+    at_zero, at_minus_zero, below, above = gradients.view(100, 4).unbind(1)
+    for gradient in (at_zero, at_minus_zero, below):
+        assert (gradient == 0).all()
+    assert set(above.tolist()) == {0.0, torch.tensor(1 / (1 - P)).item()}
+    assert (y.detach().view(100, 4)[:, :3] == 0).all()
+
+
+def test_not_a_number_is_not_hidden(code: str) -> None:
+    x = torch.full((50,), torch.nan)
+    assert relu_dropout(x, P, training=True).isnan().any()
+    assert add_dropout(torch.zeros(50), x, P, training=True).isnan().any()
+
+
+@needs_kernels
+def test_gradients_by_finite_differences() -> None:
+    x, residual = (numbers(4, 5, dtype=torch.float64).requires_grad_() for _ in range(2))
+    assert torch.autograd.gradcheck(lambda x: dropout._relu_dropout(x, P, SEED), x)
+    assert torch.autograd.gradcheck(lambda residual, x: dropout._add_dropout(residual, x, P, SEED), (residual, x))
+
+
+def test_sizes_beside_a_block(code: str) -> None:
+    """The kernel takes 4096 numbers at a time."""
+    for length in (0, 1, 4095, 4096, 4097, 12288, 12289):
+        y = relu_dropout(torch.ones(length), P, training=True)
+        torch.testing.assert_close(y, kept_numbers(y) / (1 - P))
+        assert length < 100 or 0.6 < kept_numbers(y).double().mean() < 0.8
+
+
+# --- which numbers are dropped ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.95])
+def test_how_many_are_dropped(code: str, p: float) -> None:
+    torch.manual_seed(0)
+    kept = kept_numbers(relu_dropout(torch.ones(300, 500), p, training=True))
+    deviation = (p * (1 - p) / kept.numel()) ** 0.5
+    assert abs(kept.double().mean().item() - (1 - p)) < 5 * deviation
+    centred = (kept.double() - (1 - p)) / (p * (1 - p)) ** 0.5
+    for step in (1, 2, 500, 4096):
+        together = (centred.flatten()[step:] * centred.flatten()[:-step]).mean().item()
+        assert abs(together) < 5 * kept.numel() ** -0.5
+
+
+def test_the_seed_decides(code: str) -> None:
+    x = torch.ones(100)
+    torch.manual_seed(3)
+    first, second = (relu_dropout(x, 0.5, training=True) for _ in range(2))
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(relu_dropout(x, 0.5, training=True), first)
+
+
+# --- where nothing is dropped, and where the kernel cannot help -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (P, False), (0.0, False)])
+def test_nothing_is_dropped(code: str, p: float, training: bool) -> None:
+    x, residual = numbers(7, 9), numbers(7, 9)
+    state = torch.get_rng_state()
+    assert torch.equal(relu_dropout(x, p, training), x.relu())
+    assert torch.equal(add_dropout(residual, x, p, training), residual + x)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_half_precision(code: str) -> None:
+    x = numbers(200).bfloat16()
+    y = relu_dropout(x, 0.5, training=True)
+    assert y.dtype == torch.bfloat16
+    assert ((y == 0) | (y == 2 * x)).all()
+    assert 0 < (y == 0).sum() < 200
+
+
+@pytest.mark.parametrize(
+    ("residual", "shape", "dtype"),
+    [
+        (torch.zeros(30), (40, 30), torch.float32),
+        (torch.zeros(40, 1), (40, 30), torch.float32),
+        (torch.zeros(40, 30, dtype=torch.float64), (40, 30), torch.float64),
+        (torch.zeros(40, 30, dtype=torch.bfloat16), (40, 30), torch.float32),
+    ],
+    ids=["fewer dimensions", "broadcast", "wider numbers", "narrower numbers"],
+)
+def test_a_residual_unlike_the_update(code: str, residual: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    y = add_dropout(residual, torch.ones(40, 30), 0.5, training=True)
+    assert y.shape == shape
+    assert y.dtype == dtype
+    assert set(y.unique().tolist()) == {0.0, 2.0}
+
+
+@needs_kernels
+def test_the_kernel_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(F, "dropout", lambda *arguments: pytest.fail("PyTorch's dropout was called"))
+    relu_dropout(torch.ones(3), P, training=True)
+    add_dropout(torch.ones(3), torch.ones(3), P, training=True)
+
+
+# --- as operators of PyTorch ------------------------------------------------------------------------------------------
+
+
+def check_operator(operator: Any, *arguments: Any) -> None:
+    results = torch.library.opcheck(operator, arguments)
+    assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
+    assert set(results.values()) == {"SUCCESS"}
+
+
+@needs_kernels
+@layouts
+def test_operators(layout: str) -> None:
+    x, residual = (LAYOUTS[layout](numbers(4, 6)) for _ in range(2))
+    check_operator(dropout._relu_dropout_backward, residual, x, P)
+    check_operator(dropout._scale_dropout, x, P, SEED)
+    x, residual = x.detach().requires_grad_(), residual.detach().requires_grad_()
+    check_operator(dropout._relu_dropout, x, P, SEED)
+    check_operator(dropout._add_dropout, residual, x, P, SEED)
+
+
+def test_gradient_checkpointing(code: str) -> None:
+    x, residual = numbers(20).requires_grad_(), numbers(20)
+
+    def run(x: Tensor) -> Tensor:
+        return add_dropout(residual, relu_dropout(x, P, training=True).square(), P, training=True)
+
+    torch.manual_seed(7)
+    expected = run(x)
+    torch.manual_seed(7)
+    found = checkpoint(run, x, use_reentrant=False)
+    assert torch.equal(found, expected)
+    assert torch.equal(*(torch.autograd.grad(out.sum(), x)[0] for out in (found, expected)))

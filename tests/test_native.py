@@ -1,0 +1,91 @@
+"""The compiled kernels: how they are found, what is said where there are none, and their random numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+from pathlib import Path
+
+import pytest
+import torch
+
+from edge_transformer import native
+
+needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package as if it were installed there."""
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
+    return tmp_path
+
+
+def test_without_a_compiler_at_installation(empty_folder: Path) -> None:
+    expected = "no compiled kernels: there was no working C compiler when the package was installed"
+    assert native._load() == expected
+
+
+def test_a_broken_library(empty_folder: Path) -> None:
+    (empty_folder / f"_kernels{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"not a library")
+    found = native._load()
+    assert isinstance(found, str)
+    assert found.startswith("the compiled kernels cannot be loaded: ")
+
+
+@needs_kernels
+def test_a_library_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
+    found = native._load()
+    assert isinstance(found, str)
+    assert found.endswith(f"is of version {native.VERSION - 1}, not {native.VERSION}: install the package again")
+
+
+@needs_kernels
+def test_the_library_loads() -> None:
+    assert isinstance(native._load(), ctypes.CDLL)
+    assert native.library().edge_transformer_version() == native.VERSION
+    assert native.vector_code() in ("portable", "AVX2", "AVX-512")
+
+
+def test_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_LOADED", "no compiled kernels: told so")
+    assert native.unavailable() == "no compiled kernels: told so"
+    assert not native.usable_for(torch.zeros(1))
+    with pytest.raises(RuntimeError, match="no compiled kernels: told so"):
+        native.library()
+
+
+@needs_kernels
+def test_what_the_kernels_compute() -> None:
+    assert native.unavailable() is None
+    assert native.usable_for(torch.zeros(1))
+    assert native.usable_for(torch.zeros(1, dtype=torch.float64))
+    for dtype in (torch.float16, torch.bfloat16, torch.int64):
+        assert not native.usable_for(torch.zeros(1, dtype=dtype))
+    assert not native.usable_for(torch.zeros(1, device="meta"))
+
+
+def test_seeds_come_from_the_generator_of_pytorch() -> None:
+    torch.manual_seed(1)
+    seeds = [native.draw_seed(0.1) for _ in range(100)]
+    torch.manual_seed(1)
+    again = [native.draw_seed(0.1) for _ in range(100)]
+    values = [int(seed) for seed in seeds if seed is not None]
+    assert values == [int(seed) for seed in again if seed is not None]
+    assert len(set(values)) == 100
+    assert all(0 <= value < 2**62 for value in values)
+    assert max(values) > 2**61  # not only small ones
+
+
+def test_no_seed_without_dropout() -> None:
+    state = torch.get_rng_state()
+    assert native.draw_seed(0.0) is None
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("p", "limit"), [(0.0, 0), (0.25, 2**30), (0.5, 2**31), (1 - 2**-32, 2**32 - 1), (1 - 2**-40, 2**32 - 1)]
+)
+def test_the_limit_below_which_a_number_is_dropped(p: float, limit: int) -> None:
+    assert native.drop_below(p) == limit
