@@ -63,6 +63,7 @@ def test_defaults() -> None:
         "norm": "released",
         "key": "lj",
         "value": "product",
+        "min_layers": None,
     }
 
 
@@ -78,6 +79,8 @@ def test_it_cannot_be_changed() -> None:
         ({"heads": 0}, "heads must be at least 1, but is 0"),
         ({"layers": -1}, "layers must be at least 1, but is -1"),
         ({"ff_factor": 0}, "ff_factor must be at least 1, but is 0"),
+        ({"min_layers": 0}, "min_layers must lie between 1 and layers=3, but is 0"),
+        ({"min_layers": 4}, "min_layers must lie between 1 and layers=3, but is 4"),
         ({"heads": 3}, "dim=8 is not divisible by heads=3"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, but is 1.0"),
         ({"dropout": -0.1}, "dropout must be at least 0 and below 1, but is -0.1"),

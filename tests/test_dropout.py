@@ -19,6 +19,11 @@ SEED = torch.tensor([20211228])
 P = 0.3
 
 
+@pytest.fixture(autouse=True)
+def same_numbers_every_time() -> None:
+    torch.manual_seed(0)
+
+
 @pytest.fixture(params=[pytest.param("kernel", marks=needs_kernels), "PyTorch"])
 def code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every test that asks for it runs with the compiled kernel and without."""
@@ -135,7 +140,6 @@ def test_sizes_beside_a_block(code: str) -> None:
 
 @pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.95])
 def test_how_many_are_dropped(code: str, p: float) -> None:
-    torch.manual_seed(0)
     kept = kept_numbers(relu_dropout(torch.ones(300, 500), p, training=True))
     deviation = (p * (1 - p) / kept.numel()) ** 0.5
     assert abs(kept.double().mean().item() - (1 - p)) < 5 * deviation

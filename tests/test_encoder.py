@@ -15,13 +15,18 @@ from edge_transformer import encoder as encoder_module
 from edge_transformer.config import NORMS
 from edge_transformer.native import unavailable
 
+needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
 norms = pytest.mark.parametrize("norm", NORMS)
 ABLATIONS: list[dict[str, Any]] = [{}, {"key": "ij"}, {"value": "left"}, {"tied": False}]
 ablations = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
 
 
-def make_encoder(layers: int = 3, engine: str = "auto", **settings: Any) -> EdgeTransformer:
+@pytest.fixture(autouse=True)
+def same_numbers_every_time() -> None:
     torch.manual_seed(0)
+
+
+def make_encoder(layers: int = 3, engine: str = "auto", **settings: Any) -> EdgeTransformer:
     config = EdgeTransformerConfig(dim=12, heads=3, layers=layers, **settings)
     return EdgeTransformer(config, engine).double().eval()
 
@@ -76,6 +81,30 @@ def test_only_a_pre_norm_stack_ends_with_a_norm(norm: str) -> None:
     is_normal = torch.allclose(state.mean(-1), torch.zeros_like(state[..., 0]), atol=1e-6)
     is_normal &= torch.allclose(state.std(-1, correction=0), torch.ones_like(state[..., 0]), atol=1e-3)
     assert is_normal == (norm == "pre")
+
+
+def depth_of(model: EdgeTransformer, edges: Tensor, found: Tensor) -> int:
+    """How many layers give this state."""
+    depths = []
+    for depth, layer in enumerate(model.layers, start=1):
+        edges = layer(edges)
+        if torch.allclose(model.final_norm(edges), found):
+            depths.append(depth)
+    assert len(depths) == 1
+    return depths[0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_random_number_of_layers_in_training(read: bool) -> None:
+    model, edges = make_encoder(layers=4, tied=False, min_layers=2, norm="pre"), random_edges(1, 3)
+    everything = torch.cartesian_prod(torch.arange(3), torch.arange(3))[None]
+
+    def run() -> Tensor:
+        return model.read(edges, everything).view(1, 3, 3, 12) if read else model(edges)
+
+    assert {depth_of(model, edges, run()) for _ in range(3)} == {4}
+    model.train()
+    assert {depth_of(model, edges, run()) for _ in range(40)} == {2, 3, 4}
 
 
 # --- symmetries -------------------------------------------------------------------------------------------------------
@@ -143,7 +172,7 @@ def test_information_travels_two_edges_a_layer() -> None:
         assert torch.equal(model(edges)[:, 0, 3], model(changed)[:, 0, 3]) != seen
 
 
-@pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
+@needs_kernels
 def test_engines_agree() -> None:
     edges, mask = random_edges(2, 5), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     plain, compiled = (make_encoder(engine=engine) for engine in ("einsum", "native"))
@@ -208,7 +237,7 @@ def test_dropout_in_training_only() -> None:
     assert not torch.allclose(first, second)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@needs_kernels
 def test_torch_compile_takes_the_whole_model_as_one_graph() -> None:
     model, edges = make_encoder(layers=2, dropout=0.2).train(), random_edges(2, 4)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)

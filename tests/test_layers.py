@@ -21,6 +21,11 @@ CASES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def same_numbers_every_time() -> None:
+    torch.manual_seed(0)
+
+
 def make_layer(dim: int = 12, heads: int = 3, engine: str = "auto", **settings: Any) -> EdgeTransformerLayer:
     """A layer in float64 whose every parameter is random, norms and biases too."""
     config = EdgeTransformerConfig(dim=dim, heads=heads, layers=1, **settings)
@@ -197,7 +202,6 @@ def shares(x: Tensor) -> dict[float, float]:
 
 
 def test_attention_output_and_feed_forward_output_are_dropped() -> None:
-    torch.manual_seed(0)
     layer = dropping_layer("pre")
     nn.init.constant_(layer.attention.output.bias, 1 - P)
     nn.init.constant_(layer.feed_forward.output.bias, 10 * (1 - P))
@@ -209,7 +213,6 @@ def test_attention_output_and_feed_forward_output_are_dropped() -> None:
 
 
 def test_released_drops_the_feed_forward_output() -> None:
-    torch.manual_seed(0)
     layer = dropping_layer("released")
     nn.init.zeros_(layer.feed_forward_norm.weight)  # so that there is no residual
     nn.init.constant_(layer.feed_forward.output.bias, 1 - P)
@@ -219,7 +222,6 @@ def test_released_drops_the_feed_forward_output() -> None:
 
 
 def test_released_drops_the_attention_output() -> None:
-    torch.manual_seed(0)
     layer = dropping_layer("released", dim=64)
     nn.init.ones_(layer.attention.output.bias)
     edges = torch.zeros(2, 6, 6, 64)
@@ -229,7 +231,6 @@ def test_released_drops_the_attention_output() -> None:
 
 
 def test_paper_drops_the_output() -> None:
-    torch.manual_seed(0)
     layer = dropping_layer("paper")
     nn.init.constant_(layer.feed_forward.output.bias, 1 - P)
     edges = torch.randn(10, 6, 6, 8)
@@ -238,7 +239,6 @@ def test_paper_drops_the_output() -> None:
 
 
 def test_hidden_units_are_dropped() -> None:
-    torch.manual_seed(0)
     network = FeedForward(8, 8, P)
     nn.init.zeros_(network.hidden.weight)
     nn.init.constant_(network.hidden.bias, 1 - P)
@@ -252,7 +252,6 @@ def test_hidden_units_are_dropped() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("read", [False, True])
 def test_attention_weights_are_dropped(engine: str, read: bool) -> None:
-    torch.manual_seed(0)
     attention = dropping_layer("pre").attention
     attention.engine = engine
     with torch.no_grad():  # equal scores, all values 1: the output tells how many of the two pivots were kept

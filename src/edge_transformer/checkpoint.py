@@ -83,7 +83,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
     """Write all of a run's tensors and plain values into one file, atomically, with a checksum."""
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(state, sort_keys=True)
+    text = json.dumps(state)
     metadata = {"format": CHECKPOINT_FORMAT, "state": text, "checksum": _checksum(kept, text)}
     with replacing(path) as aside:
         save_file(kept, aside, metadata)

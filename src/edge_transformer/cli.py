@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from .errors import UserError
@@ -235,7 +234,8 @@ def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled 
 
     with bar(f"reading {folder.name}") as reading:
         facts = describe(read_folder(folder, reading.advance))
-    table = Table(title=escape(f"{facts.name} ({facts.fingerprint})"), title_justify="left")
+    print(f"{facts.name} ({facts.fingerprint})")
+    table = Table()
     for column in (
         "split",
         "rows",
@@ -290,9 +290,10 @@ def _json_line(value: Any) -> str:
 
 
 def _print_scores(title: str, scores: dict[str, float]) -> None:
-    table = Table(title=escape(title), title_justify="left")
+    print(title)  # whole on its line, where a title of the table would be folded to its width
+    table = Table()
     for name in scores:
-        table.add_column(escape(name), justify="right")
+        table.add_column(name, justify="right")
     table.add_row(*(f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()))
     out.print(table)
 

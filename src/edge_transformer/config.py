@@ -30,11 +30,14 @@ class EdgeTransformerConfig:
     norm: str = "released"  # "released" | "paper" | "pre"
     key: str = "lj"  # "ij" is the attention ablation
     value: str = "product"  # "left" is the value ablation
+    min_layers: int | None = None  # in training, each call runs a random number of layers, from this many to `layers`
 
     def __post_init__(self) -> None:
         require_positive(self, "dim", "heads", "layers", "ff_factor")
         if self.dim % self.heads:
             raise ValueError(f"dim={self.dim} is not divisible by heads={self.heads}")
+        if self.min_layers is not None and not 1 <= self.min_layers <= self.layers:
+            raise ValueError(f"min_layers must lie between 1 and layers={self.layers}, but is {self.min_layers}")
         require_fraction(self, "dropout")
         require_choice(self, "norm", NORMS)
         require_choice(self, "key", KEYS)

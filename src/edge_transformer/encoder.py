@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from .config import EdgeTransformerConfig
@@ -37,7 +38,7 @@ class EdgeTransformer(nn.Module):
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The final state of every edge."""
         self._check(edges)
-        return self.final_norm(self._run(edges, self.config.layers, node_mask, causal_from))
+        return self.final_norm(self._run(edges, self._depth(), node_mask, causal_from))
 
     def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """The final state of the edges in `pairs` alone, `[batch, m, 2] -> [batch, m, dim]`.
@@ -47,10 +48,17 @@ class EdgeTransformer(nn.Module):
         self._check(edges)
         if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
-        edges = self._run(edges, self.config.layers - 1, node_mask)
-        last = self.layers[-1]
+        depth = self._depth()
+        edges = self._run(edges, depth - 1, node_mask)
+        last = self.layers[(depth - 1) % len(self.layers)]
         assert isinstance(last, EdgeTransformerLayer)
         return self.final_norm(last.read(edges, pairs, node_mask))
+
+    def _depth(self) -> int:
+        """How many layers to run: all of them, or in training a random number where the configuration says so."""
+        if not self.training or self.config.min_layers is None:
+            return self.config.layers
+        return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
 
     def _check(self, edges: Tensor) -> None:
         if edges.dim() != 4 or edges.shape[1] != edges.shape[2] or edges.shape[3] != self.config.dim:

@@ -27,7 +27,7 @@ from .config import to_dict
 from .data.batching import shuffled_batches
 from .errors import UserError
 from .files import lock
-from .progress import Bar, bar
+from .progress import Bar, bar, console
 from .records import Record
 from .run import Hardware, RunConfig, TrainConfig
 from .tasks.base import TaskData, TaskModel
@@ -69,6 +69,7 @@ class Trainer:
         self.minutes = 0.0
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
+        self._started, self._rows_done = time.monotonic(), 0  # of this process, for the speed shown
         self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
         self._lock: IO[bytes] | None = None
         self._claim_folder()
@@ -79,7 +80,7 @@ class Trainer:
         """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint."""
         if (self.folder / RECORD_FILE).exists():
             return Record(**read_json(self.folder / RECORD_FILE))
-        saved = started = time.monotonic()
+        saved = started = self._started = time.monotonic()
         before = self.minutes
         with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
             while self.step < self.total_steps:
@@ -106,7 +107,9 @@ class Trainer:
         self.step += 1
         self.loss_sum += loss * len(rows)
         self.loss_weight += len(rows)
-        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}")
+        self._rows_done += len(rows)
+        speed = self._rows_done / max(1e-9, time.monotonic() - self._started)
+        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s")
 
     def take_step(self, rows: Tensor) -> float:
         """Move the weights once, by the gradient of these rows; the loss before that."""
@@ -179,6 +182,11 @@ class Trainer:
         loss = self.loss_sum / self.loss_weight
         self.loss_sum = self.loss_weight = 0.0
         self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
+        if self.fabric.global_rank == 0:
+            listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
+            console.print(
+                f"epoch {epoch} of {self.config.epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True
+            )
         self._write_status()
 
     def _finish(self) -> Record:

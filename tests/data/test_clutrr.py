@@ -424,6 +424,13 @@ def test_broken_cells_are_named_with_their_line(column: str, cell: str, tmp_path
     assert len(str(caught.value)) < len(str(path)) + 500
 
 
+def test_largest_node_number(tmp_path: Path) -> None:
+    unnamed = {"genders": "", "proof_state": ""}
+    assert read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_NODES - 1})]", **unnamed).size == MAX_NODES
+    with pytest.raises(DataError, match=rf"train\.csv:2: found story_edges = .*{MAX_NODES}"):
+        read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_NODES})]", **unnamed)
+
+
 def test_two_relations_for_one_edge(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train\.csv:2: found edge_types = .*expected one relation an edge"):
         read_row(tmp_path, story_edges="[(0, 1), (1, 2), (0, 1)]", edge_types="['son', 'sister', 'nephew']")

@@ -36,6 +36,15 @@ def make_data(rows: int = 60) -> ClutrrData:
     )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Many threads on tiny tensors wait for each other longer than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def stories() -> ClutrrData:
     return make_data()

@@ -13,12 +13,17 @@ import torch
 from torch import Tensor
 
 from ..native import unavailable, usable_for
+from .blocked import blocked_attention
 from .einsum import einsum_attention
 from .native import native_attention, native_attention_packed
 
 KEYS = ("lj", "ij")
 VALUES = ("product", "left")
-ENGINES: dict[str, Callable[..., Tensor]] = {"einsum": einsum_attention, "native": native_attention}
+ENGINES: dict[str, Callable[..., Tensor]] = {
+    "einsum": einsum_attention,
+    "blocked": blocked_attention,
+    "native": native_attention,
+}
 
 
 def triangular_attention(
@@ -83,7 +88,7 @@ def packed_triangular_attention(
 def resolve_engine(engine: str, like: Tensor) -> str:
     """The engine that will run for this request on tensors like this one."""
     if engine == "auto":
-        return "native" if usable_for(like) else "einsum"
+        return "native" if usable_for(like) else "blocked"
     if engine not in ENGINES:
         raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
     if engine == "native" and not usable_for(like):

@@ -40,18 +40,20 @@ def einsum_attention(
     return torch.einsum("biljh,biljhd->bijhd", weights, values)
 
 
-def allowed_triangles(n: int, node_mask: Tensor | None, causal_from: int | None, device: torch.device) -> Tensor | None:
-    """Which triangles (i, l, j) count: bool (B or 1, i, l, j, 1), or None where all of them do.
+def allowed_triangles(
+    n: int, node_mask: Tensor | None, causal_from: int | None, device: torch.device, rows: slice = slice(None)
+) -> Tensor | None:
+    """Which triangles (i, l, j) count, for these rows i: bool (B or 1, i, l, j, 1), or None where all of them do.
 
     A triangle with a padding node does not count. In a decoder's graph, whose target nodes start at `causal_from`, a
     target node l is no pivot for an edge (i, j) of two earlier nodes: that would show the edge its future.
     """
     allowed = None
     if node_mask is not None:
-        allowed = node_mask[:, :, None, None] & node_mask[:, None, :, None] & node_mask[:, None, None, :]
+        allowed = node_mask[:, rows, None, None] & node_mask[:, None, :, None] & node_mask[:, None, None, :]
     if causal_from is not None:
         node = torch.arange(n, device=device)
-        i, pivot, j = node[:, None, None], node[None, :, None], node[None, None, :]
+        i, pivot, j = node[rows, None, None], node[None, :, None], node[None, None, :]
         causal = ((pivot < causal_from) | (pivot <= i) | (pivot <= j))[None]
         allowed = causal if allowed is None else allowed & causal
     return None if allowed is None else allowed[..., None]

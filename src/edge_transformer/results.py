@@ -1,0 +1,372 @@
+"""From the records of finished runs to tables: mean and standard error over seeds, the paper's numbers beside ours.
+
+A new task needs an entry in paper_results.yaml for its titles and the paper's numbers, and no code.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, TypeVar
+
+import yaml
+
+from .markdown import code, code_words, escape
+from .records import Record, canonical_json, is_fraction
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+ABOVE, BELOW = "▲", "▼"
+FEW_SEEDS = 5  # below this our own standard error is too uncertain to stand alone
+
+# name in presets and in paper_results.yaml, name for people, the option that makes it
+ABLATIONS: tuple[tuple[str, str, str, Any], ...] = (
+    ("untied", "untied weights", "tied", False),
+    ("value-ablation", "value ablation", "value", "left"),
+    ("attention-ablation", "attention ablation", "key", "ij"),
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over runs, as a fraction of 1. The error is None when it is not known, `runs` too."""
+
+    mean: float
+    error: float | None
+    runs: int | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: ours, or the paper's where `preset` is empty."""
+
+    model: str  # as people read it
+    preset: str
+    options: str
+    scores: dict[str, Score]
+    runs: int | None
+    minutes: float | None = None
+    threads: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)  # metric -> ABOVE or BELOW, or ""
+
+    @property
+    def is_paper(self) -> bool:
+        return not self.preset
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """All runs of one task on one training set, and what the paper has on it."""
+
+    title: str
+    name: str  # for files
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    data: tuple[str, ...]
+    commands: tuple[str, ...]
+    versions: str
+    notes: tuple[str, ...]
+    trained: tuple[int, ...]  # the sizes seen in training, for the figure
+    axis: str  # what the sizes are; "" when the metrics have none
+    score: str
+
+
+def result_tables(records: Sequence[Record]) -> list[ResultTable]:
+    """One table for each task and kind of data, in the order of paper_results.yaml, each with a title of its own."""
+    by_data = _group(records, lambda record: (record.task, canonical_json(_kind_of_data(record))))
+    by_title = _group(sorted(by_data.values(), key=_table_order), _title)
+    tables: dict[str, ResultTable] = {}
+    for title, groups in by_title.items():
+        for group in groups:
+            table = _result_table(group, title + _distinction(group, groups))
+            name = table.name
+            while table.name in tables:  # two titles that differ in signs only
+                table = replace(table, name=f"{name}-{len(tables)}")
+            tables[table.name] = table
+    return list(tables.values())
+
+
+def _kind_of_data(record: Record) -> dict[str, Any]:
+    """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
+
+    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row.
+    """
+    return {name: value for name, value in record.data.items() if name != "name" and isinstance(value, str | list)}
+
+
+def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
+    tasks = _paper()["tasks"]
+    task, setting = _paper_entries(records[0])
+    position = [
+        [*tasks.values()].index(task) if task else len(tasks),
+        [*task["settings"].values()].index(setting) if setting else len(task.get("settings", {})),
+    ]
+    return position, records[0].task, canonical_json(_kind_of_data(records[0]))
+
+
+def _distinction(group: Sequence[Record], groups: Sequence[Sequence[Record]]) -> str:
+    """What sets a group apart from others of the same title: the data's name, or else every setting that differs."""
+    if len(groups) == 1:
+        return ""
+    if len({_data_names(other) for other in groups}) == len(groups):
+        return f" ({_data_names(group)})"
+    kinds = [_kind_of_data(other[0]) for other in groups]
+    different = {
+        name: value
+        for name, value in _kind_of_data(group[0]).items()
+        if len({canonical_json(kind.get(name)) for kind in kinds}) > 1
+    }
+    return f" ({_options(different)})"
+
+
+def _result_table(records: Sequence[Record], title: str) -> ResultTable:
+    task, setting = _paper_entries(records[0])
+    rows: list[Row] = []
+    variants = _group(sorted(records, key=_row_order), lambda record: (record.model, _ablations(record)))
+    for (model, ablations), of_variant in variants.items():
+        name = _model_title(model, ablations)
+        paper = _paper_row(name, setting.get("variants", {}).get("-".join((model, *ablations))))
+        by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
+        for runs in by_row.values():
+            changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
+            rows.append(_our_row(name, runs, changed, paper))
+        rows += [paper] if paper else []
+    metrics = {metric for row in rows for metric in row.scores}
+    columns = [metric for metric in task.get("columns", sorted(metrics, key=_natural)) if metric in metrics]
+    axis = _common_axis(columns)
+    return ResultTable(
+        title=title,
+        name=_file_name(f"{records[0].task}-{title.removeprefix(task.get('title', records[0].task))}"),
+        metrics=tuple(columns),
+        rows=tuple(rows),
+        data=_describe_data(records),
+        commands=_commands(records),
+        versions=_versions(records),
+        notes=tuple(entry["note"] for entry in (setting, task) if "note" in entry),
+        trained=_integers(records[0].data.get(f"train_{axis}")),
+        axis=task.get("axis", axis) if axis else "",
+        score=task.get("score", "score"),
+    )
+
+
+def _changed_settings(record: Record, others: Iterable[Record]) -> dict[str, Any]:
+    """The settings in which runs of the same preset and options differ, as they do when a preset has been changed."""
+    settings = _flatten(record.settings)
+    alike = [_flatten(other.settings) for other in others if _row_order(other) == _row_order(record)]
+    return {name: value for name, value in settings.items() if any(other.get(name) != value for other in alike)}
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"lr": 0.1}} as {"train.lr": 0.1}."""
+    flat = {}
+    for name, value in settings.items():
+        flat.update(
+            {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return flat
+
+
+def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], paper: Row | None) -> Row:
+    values = _group(
+        [(metric, value) for record in records for metric, value in record.metrics.items() if is_fraction(metric)],
+        lambda pair: pair[0],
+    )
+    scores = {metric: _score([value for _, value in pairs]) for metric, pairs in values.items()}
+    return Row(
+        model=name,
+        preset=records[0].preset,
+        options=_options({**changed, **records[0].overrides}),
+        scores=scores,
+        runs=len(records),
+        minutes=statistics.fmean(record.minutes for record in records),
+        threads=", ".join(str(count) for count in sorted({record.threads for record in records})),
+        marks={m: _mark(score, paper.scores[m]) for m, score in scores.items() if paper and m in paper.scores},
+    )
+
+
+def _paper_row(name: str, entry: Mapping[str, Any] | None) -> Row | None:
+    if entry is None:
+        return None
+    runs = entry["runs"]
+    scores = {
+        metric: Score(mean / 100, None if error is None else error / 100, runs)
+        for metric, (mean, error) in entry["scores"].items()
+    }
+    return Row(model=name, preset="", options="", scores=scores, runs=runs)
+
+
+def _score(values: Sequence[float]) -> Score:
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    return Score(statistics.fmean(values), error, len(values))
+
+
+def _mark(ours: Score, paper: Score) -> str:
+    """ABOVE or BELOW where the difference is more than twice the joint standard error; see HOW_TO_READ."""
+    error = _our_error(ours, paper)
+    if error is None or paper.error is None:
+        return ""
+    difference = ours.mean - paper.mean
+    if abs(difference) <= 2 * math.hypot(error, paper.error) + 1e-12:  # equal numbers differ by a rounding error
+        return ""
+    return ABOVE if difference > 0 else BELOW
+
+
+def _our_error(ours: Score, paper: Score) -> float | None:
+    assert ours.runs is not None
+    if ours.runs >= FEW_SEEDS:
+        return ours.error
+    if paper.error is None or paper.runs is None:
+        return None
+    spread = paper.error * math.sqrt(paper.runs)
+    return max(ours.error or 0.0, spread / math.sqrt(ours.runs))
+
+
+# Names
+
+
+@cache
+def _paper() -> dict[str, Any]:
+    text = resources.files("edge_transformer").joinpath("paper_results.yaml").read_text(encoding="utf-8")
+    paper: dict[str, Any] = yaml.safe_load(text)
+    return paper
+
+
+def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The paper's task and setting that a record belongs to; empty where the paper has none."""
+    task = _paper()["tasks"].get(record.task, {})
+    for setting in task.get("settings", {}).values():
+        if all(_same_setting(record.data.get(name), value) for name, value in setting["match"].items()):
+            return task, setting
+    return task, {}
+
+
+def _same_setting(ours: Any, paper: Any) -> bool:
+    return str(ours).replace(" ", "").lower() == str(paper).lower()
+
+
+def _title(records: Sequence[Record]) -> str:
+    record = records[0]
+    task, setting = _paper_entries(record)
+    settings = {name: value for name, value in _kind_of_data(record).items() if name != "fingerprint"}
+    return f"{task.get('title', record.task)}, {setting.get('title') or _options(settings) or _data_names(records)}"
+
+
+def _ablations(record: Record) -> tuple[str, ...]:
+    """What was ablated, as the settings or the --set options say it; else as the preset's name does."""
+    changed = {name.removeprefix("model."): value for name, value in record.overrides.items()}
+    options = {**record.settings.get("model", {}), **changed}
+    preset = record.preset.split("/")[-1]
+    return tuple(
+        name
+        for name, _, option, value in ABLATIONS
+        if (options[option] == value if option in options else name in preset)
+    )
+
+
+def _model_title(model: str, ablations: Iterable[str]) -> str:
+    titles = {name: title for name, title, _, _ in ABLATIONS}
+    return ", ".join([_paper()["models"].get(model, model), *(titles[name] for name in ablations)])
+
+
+def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, bool, str]:
+    """Our model before the baselines, the whole model before its ablations; also what makes two runs one row."""
+    names = [name for name, _, _, _ in ABLATIONS]
+    ablations = tuple(names.index(name) for name in _ablations(record))
+    options = canonical_json(record.overrides)
+    return record.model != "edge", record.model, ablations, record.preset, bool(record.overrides), options
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _data_names(records: Iterable[Record]) -> str:
+    return " / ".join(sorted({str(record.data["name"]) for record in records}))
+
+
+def _describe_data(records: Sequence[Record]) -> tuple[str, ...]:
+    """The data of a table, and what differs from preset to preset below it."""
+    kind = _kind_of_data(records[0])
+    common = [code(_data_names(records)), *(f"{escape(name)} {code(_plain(kind[name]))}" for name in sorted(kind))]
+    by_preset = _group(
+        sorted(records, key=_row_order), lambda record: code_words(record.preset, _options(record.overrides))
+    )
+    by_numbers = _group(by_preset, lambda preset: _numbers_of_data(by_preset[preset]))
+    if len(by_numbers) == 1:
+        return (", ".join([*common, *filter(None, by_numbers)]),)
+    return ", ".join(common), *(f"{', '.join(presets)}: {numbers or '–'}" for numbers, presets in by_numbers.items())
+
+
+def _numbers_of_data(records: Sequence[Record]) -> str:
+    """The other settings of the data, with all their values: which rows are held out may depend on the seed."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for name in record.data.keys() - _kind_of_data(record).keys() - {"name"}:
+            found.setdefault(name, set()).add(_plain(record.data[name]))
+    values = {name: " / ".join(sorted(texts, key=_natural)) for name, texts in sorted(found.items())}
+    return ", ".join(f"{escape(name)} {code(text)}" for name, text in values.items())
+
+
+def _versions(records: Iterable[Record]) -> str:
+    found = _group([pair for record in records for pair in record.versions.items()], lambda pair: pair[0])
+    return ", ".join(
+        f"{escape(name)} {escape(' / '.join(sorted({version for _, version in pairs}, key=_natural)))}"
+        for name, pairs in sorted(found.items())
+    )
+
+
+def _commands(records: Iterable[Record]) -> tuple[str, ...]:
+    """The commands behind a table: those that differ in the seed only as one loop over seeds."""
+    groups = _group(sorted(records, key=lambda record: (_row_order(record), record.seed)), _command_pattern)
+    commands = []
+    for pattern, runs in groups.items():
+        seeds = sorted({run.seed for run in runs})
+        if "$seed" in pattern and len(seeds) > 1:
+            commands.append(f"for seed in {' '.join(map(str, seeds))}; do {pattern}; done")
+        else:
+            commands.append(pattern.replace("$seed", str(seeds[0])))
+    return tuple(command for command in dict.fromkeys(commands) if command)
+
+
+def _command_pattern(record: Record) -> str:
+    one_line = " ".join(record.command.split())
+    return re.sub(rf"(--seed[= ]){record.seed}(?!\S)", r"\g<1>$seed", one_line)
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """A sorting key that puts k=9 before k=10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
+
+
+def _file_name(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _common_axis(metrics: Sequence[str]) -> str:
+    """ "k" when there are metrics for two k or more, "k=2" and "k=3"; else ""."""
+    names = [match[1] for metric in metrics if (match := SIZED.fullmatch(metric))]
+    return max(sorted(set(names)), key=names.count, default="") if len(names) > 1 else ""
+
+
+SIZED = re.compile(r"([A-Za-z_]+)=([0-9]{1,6})")
+
+
+def _integers(value: Any) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(value or "")))

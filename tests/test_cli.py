@@ -1,0 +1,464 @@
+"""The command line: what it prints, what it writes, and one line instead of a traceback for what a user can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from typer.main import get_command
+
+from edge_transformer import cli
+from edge_transformer.data.clutrr import read_clutrr
+
+TINY = {"model.dim": 8, "model.heads": 2, "model.layers": 1, "train.epochs": 2, "train.batch_size": 20}
+SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
+SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
+QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    """What `edge-transformer ARGUMENTS` does, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        patch.setenv("COLUMNS", "120")
+        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
+            patch.delenv(name, raising=False)
+        try:
+            cli.main()
+            code: Any = 0
+        except SystemExit as end:
+            code = end.code
+    return Result(code or 0, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments: str, stdin: str = "") -> str:
+    """The one line that a command with a user's mistake ends with."""
+    result = run(*arguments, stdin=stdin)
+    assert result.code == 2, result
+    assert result.err.startswith("error: "), result.err
+    assert result.err.endswith("\n")
+    assert len(result.err.splitlines()) == 1, result.err
+    return result.err.removeprefix("error: ").rstrip("\n")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "families"
+    result = run(*SMALL, "--out", str(folder))
+    assert (result.code, result.err) == (0, "")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    results = folder.parent / "results.jsonl"
+    arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
+    result = run("train", "clutrr", *arguments, "--seed", "4")
+    assert result.code == 0, result
+    return folder, result
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+COMMANDS = list(commands(get_command(cli.app)))
+
+
+def test_commands() -> None:
+    assert {" ".join(path) for path in COMMANDS} >= {
+        *("train", "evaluate", "predict", "experiment", "report", "data generate", "data info"),
+    }
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_of_every_command_has_an_example(path: tuple[str, ...], option: str) -> None:
+    result = run(*path, option)
+    assert result.code == 0
+    assert "Example" in result.out
+    assert f"edge-transformer {' '.join(path)}" in " ".join(result.out.split())
+
+
+@pytest.mark.parametrize("path", [(), ("data",)])
+def test_groups_without_a_command_show_their_help(path: tuple[str, ...]) -> None:
+    result = run(*path)
+    assert "Usage" in result.out + result.err
+    for command in COMMANDS:
+        if command[:-1] == path:
+            assert command[-1] in result.out + result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fly"],
+        ["data", "eat"],
+        ["train"],
+        ["train", "clutrr"],
+        ["train", "clutrr", "--data", "x", "--seed", "-1"],
+        ["train", "clutrr", "--data", "x", "--seed", "many"],
+        ["train", "clutrr", "--data", "x", "--sede", "1"],
+        ["data", "generate", "clutrr", "--out", "x", "--rows", "0"],
+        ["predict"],
+    ],
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.code == 2
+    assert "Usage" in result.err
+    assert "Traceback" not in result.err
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_generate_writes_files(families: Path) -> None:
+    names = ["1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv"]
+    assert sorted(path.name for path in families.iterdir()) == sorted(names)
+    data = read_clutrr(families)
+    assert len(data.train) == 60
+    assert {k: len(stories) for k, stories in data.tests.items()} == {2: 8, 3: 8, 4: 8}
+
+
+def test_generate_says_what_it_wrote(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder [of] data"
+    result = run(*SMALL, "--out", str(folder))
+    assert result.out.splitlines()[0] == f"60 training and 24 test stories in {folder}:"
+    assert [line.strip() for line in result.out.splitlines()[1:]] == [
+        *("1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv")
+    ]
+
+
+def test_same_seed_same_bytes(families: Path, tmp_path: Path) -> None:
+    run(*SMALL, "--out", str(tmp_path / "same"), "--seed", "1")
+    run(*SMALL, "--out", str(tmp_path / "other"), "--seed", "2")
+    for path in families.iterdir():
+        assert (tmp_path / "same" / path.name).read_bytes() == path.read_bytes()
+    train = "1.2,1.3_train.csv"
+    assert (tmp_path / "other" / train).read_bytes() != (families / train).read_bytes()
+
+
+def test_generate_does_not_mix_two_data_sets(families: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "families"
+    shutil.copytree(families, folder)
+    arguments = ["--rows", "20", "--test-rows", "2", "--train-k", "2", "--test-k", "2"]
+    message = refused("data", "generate", "clutrr", *arguments, "--out", str(folder))
+    assert message.startswith(f"{folder}: has other data in it, 1.2,1.3_train.csv, 1.3_test.csv, 1.4_test.csv;")
+    assert read_clutrr(folder) == read_clutrr(families)
+
+
+@pytest.mark.parametrize("option", ["--train-k", "--test-k"])
+@pytest.mark.parametrize("value", ["", "two", "2,,3", "2-", "-3", "4-2", "2.5", "2,3,x", "0-99999", "9" * 5000, "²"])
+def test_lengths_that_are_none(option: str, value: str, tmp_path: Path) -> None:
+    message = refused("data", "generate", "clutrr", "--out", str(tmp_path / "x"), f"{option}={value}")
+    assert message.startswith(f"{option} {value}: found ")
+    assert "expected" in message
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("value", ["1", "0-3", "2,500"])
+def test_lengths_that_no_story_has(value: str, tmp_path: Path) -> None:
+    message = refused("data", "generate", "clutrr", "--out", str(tmp_path / "x"), "--train-k", value)
+    assert "a story has from 2 to" in message
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"), [("2,3,4", [2, 3, 4]), ("2-5", [2, 3, 4, 5]), ("7, 2-3,3", [2, 3, 7]), ("4-4", [4])]
+)
+def test_lengths(text: str, lengths: list[int]) -> None:
+    assert cli._lengths("--train-k", text) == lengths
+
+
+def test_unknown_kind_of_data(tmp_path: Path) -> None:
+    assert refused("data", "generate", "chess", "--out", str(tmp_path / "x")) == (
+        "unknown kind of data 'chess'; known is clutrr"
+    )
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert refused(*SMALL, "--out", str(tmp_path / "file" / "x")) == f"{tmp_path}/file/x: Not a directory"
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split("[│┃|]", line)[1:-1]]
+
+
+def test_info_prints_the_counts(families: Path) -> None:
+    result = run("data", "info", str(families))
+    assert (result.code, result.err) == (0, "")
+    rows = {row[0]: row for row in map(cells, result.out.splitlines()) if row}
+    data = read_clutrr(families)
+    assert rows["train"][1:3] == ["60", str(len({story.graph for story in data.train}))]
+    for k in (2, 3, 4):
+        assert rows[f"test k={k}"][1] == "8"
+        assert rows[f"test k={k}"][5] == ("8" if k == 2 else "0")  # graph in train
+    assert f"families ({data.fingerprint})" in result.out
+    relations = {relation for story in data.train for relation in story.relations}
+    [listed] = [line for line in result.out.splitlines() if "relations in train" in line]
+    assert listed.startswith(f"{len(relations)} relations in train: ")
+    for relation in relations:
+        count = sum(story.relations.count(relation) for story in data.train)
+        assert f"{relation} {count}" in listed
+
+
+def test_info_shows_names_as_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "a [red]folder[bold] :smile:"
+    folder.mkdir()
+    line = json.dumps({"edges": [["a", "[/bold] :smile:", "b"]], "query": ["a", "b"], "target": "[blue]ü"})
+    for name in ("train.jsonl", "test.jsonl"):
+        (folder / name).write_text(line, encoding="utf-8")
+    result = run("data", "info", str(folder))
+    assert result.code == 0
+    assert "a [red]folder[bold] :smile: (" in result.out
+    assert "1 relations in train: [/bold] :smile: 1\n" in result.out
+    assert "1 answers in train: [blue]ü 1\n" in result.out
+
+
+def test_info_on_broken_data(tmp_path: Path) -> None:
+    assert refused("data", "info", str(tmp_path / "none")).startswith(f"{tmp_path}/none: no such folder")
+    (tmp_path / "train.csv").write_text("a,b\n")
+    (tmp_path / "test.csv").write_text("a,b\n")
+    assert refused("data", "info", str(tmp_path)).startswith(
+        f"{tmp_path}/train.csv:1: found a, b; expected the columns"
+    )
+
+
+# --- train, evaluate, predict -----------------------------------------------------------------------------------------
+
+
+def scores(text: str) -> dict[str, str]:
+    rows = [row for row in map(cells, text.splitlines()) if row]
+    return dict(zip(rows[0], rows[1], strict=True))
+
+
+def test_train(trained: tuple[Path, Result], families: Path) -> None:
+    folder, result = trained
+    assert {"config.json", "model.safetensors", "record.json", "run.json"} <= {path.name for path in folder.iterdir()}
+    assert f"saved in {folder} after " in result.out
+    assert "clutrr/cpu, seed 4" in result.out
+    assert set(scores(result.out)) == {"k=2", "k=3", "k=4", "loss"}
+    [line] = (folder.parent / "results.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert record["seed"] == 4
+    assert record["overrides"] == TINY
+    assert record["data"]["name"] == "families"
+    assert record["command"].startswith(f"edge-transformer train clutrr --data {families} --preset clutrr/cpu --set ")
+    shown = scores(result.out)
+    assert shown["k=4"] == f"{100 * record['metrics']['k=4']:.1f}"
+    assert shown["loss"] == f"{record['metrics']['loss']:.4f}"
+
+
+def test_the_same_command_again_is_done_at_once(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"  # a folder of its own: the process that trained still holds the other one
+    shutil.copytree(trained[0], folder)
+    result = run("train", "clutrr", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "4")
+    assert result.code == 0
+    assert f"resuming {folder} at step 6 of 6" in result.out
+    assert scores(result.out) == scores(trained[1].out)
+
+
+def test_another_run_in_the_folder_is_refused(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    message = refused("train", "clutrr", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "5")
+    assert message.startswith(f"{folder}: holds another run")
+
+
+def test_evaluate_says_what_training_said(trained: tuple[Path, Result], families: Path) -> None:
+    folder, result = trained
+    again = run("evaluate", str(folder), "--data", str(families), "--threads", "1")
+    assert (again.code, again.err) == (0, "")
+    assert scores(again.out) == {name: value for name, value in scores(result.out).items() if name != "loss"}
+    assert f"{folder} on {families}\n" in again.out
+
+
+def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], tmp_path: Path) -> None:
+    line = json.dumps({"edges": [["a", "boss", "b"]], "query": ["a", "b"], "target": "clerk"}) + "\n"
+    for name in ("train.jsonl", "test.jsonl"):
+        (tmp_path / name).write_text(line)
+    result = run("evaluate", str(trained[0]), "--data", str(tmp_path))
+    assert result.code == 0
+    assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.out
+    assert scores(result.out) == {"k=1": "0.0"}
+
+
+def test_predict(trained: tuple[Path, Result]) -> None:
+    other = {"edges": [[1, "father", 2]], "query": [2, 1]}
+    stdin = f"{json.dumps(QUESTION)}\n\n{json.dumps(other)}\n{json.dumps(QUESTION)}\n"
+    result = run("predict", str(trained[0]), "--threads", "1", stdin=stdin)
+    assert (result.code, result.err) == (0, "")
+    answers = [json.loads(line) for line in result.out.splitlines()]
+    assert [answer["query"] for answer in answers] == [["Ann", "Eve"], ["2", "1"], ["Ann", "Eve"]]
+    assert answers[0] == answers[2]
+    assert answers[0]["answer"] in answers[0]["probabilities"]
+    assert run("predict", str(trained[0])) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", ["Åsa", "数", "\ud800"])
+def test_predict_answers_in_letters_that_the_output_has(name: str, trained: tuple[Path, Result]) -> None:
+    question = json.dumps({"edges": [[name, "son", "b"]], "query": [name, "b"]})
+    result = run("predict", str(trained[0]), stdin=question)
+    assert result.code == 0
+    assert json.loads(result.out)["query"] == [name, "b"]
+    result.out.encode()
+    assert (name in result.out) == (name != "\ud800")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nonsense", "found 'nonsense'; expected one JSON object a line"),
+        ("{}", 'found null; expected "edges"'),
+        ('{"edges": [["a", "boss", "b"]], "query": ["a", "b"]}', 'found ["a", "boss", "b"]; expected a relation that'),
+        ('{"edges": [["a", "son", "b"]], "query": ["a", "c"]}', 'found ["a", "c"]; expected nodes that some edge'),
+    ],
+)
+def test_predict_names_the_broken_line(line: str, message: str, trained: tuple[Path, Result]) -> None:
+    stdin = f"{json.dumps(QUESTION)}\n{line}\n"
+    assert refused("predict", str(trained[0]), stdin=stdin).startswith(f"standard input:2: {message}")
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chess"], "unknown task 'chess'; known are clutrr"),
+        (["clutrr", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
+        (["clutrr", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
+        (["clutrr", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
+        (["clutrr", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
+        (["clutrr", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
+        (["clutrr", "--set", "train.lr=-1"], "train: lr must not be negative"),
+        (["clutrr", "--set", "dim=8"], "--set dim: found no section"),
+        (["clutrr", "--set", "model.dim"], "--set model.dim: found no '='"),
+        (["clutrr", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
+        (["clutrr", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
+        (["clutrr", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
+        (["clutrr", "--precision", "half"], "hardware: precision='half' is not known"),
+    ],
+)
+def test_mistakes_in_training(arguments: list[str], message: str, families: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert refused("train", *arguments, "--data", str(families), "--out", str(out)).startswith(message)
+    assert not out.exists()
+
+
+def test_missing_data_folder(trained: tuple[Path, Result], tmp_path: Path) -> None:
+    missing = str(tmp_path / "none")
+    assert refused("train", "clutrr", "--data", missing).startswith(f"{missing}: no such folder")
+    assert refused("evaluate", str(trained[0]), "--data", missing).startswith(f"{missing}: no such folder")
+
+
+def test_folder_of_something_else(families: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    message = refused("train", "clutrr", "--data", str(families), "--out", str(tmp_path), *SETTINGS)
+    assert message.startswith(f"{tmp_path}: not empty and not a run")
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", b""),
+        ("model.safetensors", b"zeros".ljust(100, b"\0")),
+        ("model.safetensors", None),
+        ("config.json", b"{"),
+        ("config.json", b"[]"),
+        ("config.json", b"\xff\xfe"),
+        ("config.json", b'{"format": "something else"}'),
+        ("config.json", b'{"format": "edge-transformer model 1", "task": "chess"}'),
+        ("config.json", b'{"format": "edge-transformer model 1", "task": "clutrr"}'),
+        ("config.json", None),
+    ],
+)
+def test_damaged_models(
+    file: str, content: bytes | None, trained: tuple[Path, Result], families: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_bytes(content)
+    message = refused("predict", str(folder), stdin=json.dumps(QUESTION))
+    assert file in message or "unknown task 'chess'" in message
+    assert refused("evaluate", str(folder), "--data", str(families)) == message
+
+
+def test_cut_off_model_file(trained: tuple[Path, Result], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    assert "model.safetensors: not the weights" in refused("predict", str(folder))
+
+
+def test_no_such_run(tmp_path: Path) -> None:
+    assert refused("predict", str(tmp_path / "none")).startswith(f"{tmp_path}/none: no such folder")
+
+
+def test_report_without_results(tmp_path: Path) -> None:
+    arguments = ["report", "--results", str(tmp_path), "--out", str(tmp_path / "R.md")]
+    assert refused(*arguments).startswith(f"{tmp_path}: no finished runs")
+    assert not (tmp_path / "R.md").exists()
+
+
+def test_missing_experiment_file(tmp_path: Path) -> None:
+    assert refused("experiment", str(tmp_path / "none.yaml")) == f"{tmp_path}/none.yaml: No such file or directory"
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def break_down(*arguments: Any) -> None:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr("edge_transformer.data.graphs.read_folder", break_down)
+    with pytest.raises(ZeroDivisionError, match="a bug of ours"):
+        run("data", "info", str(tmp_path))
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "edge_transformer", "data", "info", "/nonexistent"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: /nonexistent: no such folder; expected ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
