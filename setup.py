@@ -1,4 +1,4 @@
-"""Builds the compiled kernels with the package. Without a C compiler the package installs all the same, and is slower."""
+"""Builds the compiled kernels with the package. Without a C compiler the package installs all the same, only slower."""
 
 from setuptools import Extension, setup
 

@@ -56,7 +56,9 @@ def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
     expect({**config, "task": "cooking"}, r"unknown task 'cooking'")
     expect({name: value for name, value in config.items() if name != "answers"}, r"does not describe a model.*answers")
     expect({**config, "model": {**SETTINGS, "heads": 3}}, r"dim=8 is not divisible by heads=3")
-    expect({**config, "model": {**SETTINGS, "dim": 16}}, r"model\.safetensors: not the weights that config\.json describes")
+    expect(
+        {**config, "model": {**SETTINGS, "dim": 16}}, r"model\.safetensors: not the weights that config\.json describes"
+    )
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     expect(config, r"not the weights")

@@ -183,7 +183,7 @@ def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path)
 
 def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) -> None:
     make_trainer(families, tmp_path / "run").release_folder()
-    with pytest.raises(UserError, match="holds another run.*settings"):
+    with pytest.raises(UserError, match=r"holds another run.*settings"):
         make_trainer(families, tmp_path / "run", **{"model.dim": 32})
 
 
@@ -224,7 +224,7 @@ def test_divergence_is_said_and_leaves_the_last_good_checkpoint(families: Path, 
         step(shown)
 
     trainer._train_step = poison  # type: ignore[method-assign]
-    with pytest.raises(UserError, match="step 3 of 20: training diverged.*smaller learning rate"):
+    with pytest.raises(UserError, match=r"step 3 of 20: training diverged.*smaller learning rate"):
         trainer.train(checkpoint_seconds=0)
     tensors, state = load_checkpoint(tmp_path / "run" / CHECKPOINT_FILE)
     assert state["step"] == 3

@@ -73,7 +73,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged, not JSON: {error}") from error
     if not isinstance(value, dict):
         raise UserError(f"{path}: found {type(value).__name__}; expected an object")

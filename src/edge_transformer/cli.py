@@ -16,6 +16,7 @@ from rich.table import Table
 from .errors import UserError
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
+MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
     "rich_markup_mode": "markdown",
@@ -42,7 +43,9 @@ def train(
     data: DataOption,
     preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides initial weights, order of rows and dropout.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Decides initial weights, order of rows and dropout.")
+    ] = 1,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/PRESET-DATA-seedN")
     ] = None,
@@ -65,7 +68,7 @@ def train(
     from .config import from_dict
     from .presets import parse_changes
     from .records import append_record
-    from .run import Hardware, RunConfig
+    from .run import DEFAULT_PRECISION, Hardware, RunConfig
     from .tasks import get_task
     from .train import Trainer
 
@@ -74,7 +77,8 @@ def train(
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
     folder = out_folder or Path("runs") / run.folder_name(data)
     loaded = run.load_data(data)
-    command = shlex.join(["edge-transformer", *run.arguments(data)])
+    arguments = [*run.arguments(data), *(["--precision", precision] if precision != DEFAULT_PRECISION else [])]
+    command = shlex.join(["edge-transformer", *arguments])
     trainer = Trainer(run, loaded, folder, hardware, command)
     first = trainer.fabric.global_rank == 0
     if first:
@@ -195,7 +199,7 @@ def data_generate(
     test_k: Annotated[str, typer.Option(help="Story lengths to test on.")] = "2-10",
     rows: Annotated[int, typer.Option(min=1, help="Training stories.")] = 15_000,
     test_rows: Annotated[int, typer.Option(min=1, help="Test stories of each length.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
     """Generate family stories in CLUTRR's layout, with the proof of every answer.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from .checkpoint import load
@@ -34,7 +35,7 @@ def run_demo(
         with bar("generating families", ROWS + TEST_ROWS * len(TEST_K)) as generating:
             stories = generate(TRAIN_K, TEST_K, ROWS, seed=1, test_rows=TEST_ROWS, progress=generating.advance)
         write_clutrr(families, *stories)
-    out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {families}")
+    out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
     run = RunConfig.from_preset("clutrr", preset, {}, seed=1)
     trainer = Trainer(run, run.load_data(families), folder / "run", Hardware("cpu", threads=threads))
     record = trainer.train()
@@ -44,12 +45,12 @@ def run_demo(
     model = run.settings["model"]
     out.print(
         f"[bold]2.[/] Trained an Edge Transformer ({model['layers']} layers, dim {model['dim']}) "
-        f"in {record.minutes:.1f} minutes: {folder / 'run'}"
+        f"in {record.minutes:.1f} minutes: {escape(str(folder / 'run'))}"
     )
     out.print("[bold]3.[/] Accuracy on stories that are longer than any it has seen:")
     out.print(_accuracy_table(record))
     _, png = save_figure(_figure(record), folder / "accuracy")
-    out.print(f"   as a figure: {png}")
+    out.print(f"   as a figure: {escape(str(png))}")
     out.print("[bold]4.[/] A question it has never seen:")
     _ask(folder / "run", read_clutrr(families).tests[6][0], out)
     return record

@@ -48,6 +48,8 @@ class EdgeTransformer(nn.Module):
         self._check(edges)
         if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
+        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+            raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
         last = self.layers[(depth - 1) % len(self.layers)]

@@ -14,7 +14,9 @@ from .presets import SECTIONS, load_preset, override, yaml_value
 from .progress import bar
 from .records import canonical_json
 from .tasks import get_task
-from .tasks.base import TaskData
+from .tasks.base import TaskData, encoder_config
+
+DEFAULT_PRECISION = "32-true"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class RunConfig:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
         sections = {name: settings.get(name) or {} for name in SECTIONS}
         run = cls(task, preset, sections, dict(overrides), seed)
-        _ = run.train, run.data_settings  # refuse what is wrong before any data are read
+        _ = run.train, run.data_settings, encoder_config(sections["model"])  # refuse nonsense before data are read
         return run
 
     @property
@@ -93,7 +95,7 @@ class Hardware:
     """Where a run is computed. It changes the speed, not the meaning, of a run."""
 
     device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
-    precision: str = "32-true"  # "32-true" | "64-true" | "bf16-mixed"
+    precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"
     threads: int | None = None
 
     def __post_init__(self) -> None:

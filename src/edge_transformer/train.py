@@ -29,7 +29,7 @@ from .errors import UserError
 from .files import lock
 from .progress import Bar, bar, console
 from .records import Record
-from .run import Hardware, RunConfig, TrainConfig
+from .run import DEFAULT_PRECISION, Hardware, RunConfig, TrainConfig
 from .tasks.base import TaskData, TaskModel
 
 RUN_FILE, LOCK_FILE, STATUS_FILE, RECORD_FILE = "run.json", "lock", "status.json", "record.json"
@@ -54,6 +54,7 @@ class Trainer:
         hardware = hardware or Hardware()
         if hardware.threads:
             torch.set_num_threads(hardware.threads)
+        self.precision = hardware.precision
         self.fabric = _launch(hardware)
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
@@ -218,6 +219,8 @@ class Trainer:
     def _claim_folder(self) -> None:
         """Take an empty folder, or resume the same run in it; refuse one that holds another run."""
         mine = {**to_dict(self.run), "data_identity": self.data.identity(), "processes": self.fabric.world_size}
+        if self.precision != DEFAULT_PRECISION:
+            mine["precision"] = self.precision
         run_file = self.folder / RUN_FILE
         if run_file.exists():
             theirs = read_json(run_file)
@@ -352,13 +355,16 @@ def _launch(hardware: Hardware) -> Any:
     accelerator = hardware.device
     if accelerator == "auto" and not torch.cuda.is_available():
         accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=local,
-        num_nodes=max(1, world // local),
-        strategy="ddp" if world > 1 else "auto",
-        precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=local,
+            num_nodes=max(1, world // local),
+            strategy="ddp" if world > 1 else "auto",
+            precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
+        )
+    except (RuntimeError, ValueError) as error:  # no such device, or none here
+        raise UserError(f"--device {hardware.device}: {' '.join(str(error).split())}") from error
     fabric.launch()
     return fabric
 

@@ -1,22 +1,20 @@
 """The Triton engine: triangular attention for GPUs, forward and backward, in O(n^2 head_dim) memory.
 
-A triangle (i, l, j) has three edges: il with q and v1, lj with k and v2, ij with the output. Each kernel gives a program a
-tile of edges of one kind, keeps their vectors in registers and lets the third node run over the graph:
+A triangle (i, l, j) has three edges: il with q and v1, lj with k and v2, ij with the output. In each kernel a program owns a
+tile of edges of one kind, and the third node runs over the graph:
 
-    forward                        owns edges ij, pivot l runs: online soft-max, output and log-sum-exp
-    gradients of q and v1          owns edges il, end j runs
-    gradients of k and v2          owns edges lj, start i runs
-    gradient of k, key="ij"        owns edges ij, pivot l runs
+    forward      owns edges ij, pivot l runs: output and log-sum-exp by online soft-max
+    backward_il  owns edges il, end j runs: gradients of q and v1
+    backward_lj  owns edges lj, start i runs: gradients of k and v2
+    backward_ij  owns edges ij, pivot l runs: gradient of k if key="ij"
 
-A step loads one row of vectors for each side of the tile and uses each of them for the whole other side. Every number is
-written by one program: no atomics, and the same bits every time. Scores are never stored; the backward pass makes them
-again from the log-sum-exp. The work on values is no matrix product, so there are multiply-adds and no tensor cores, and
-float32 is full float32. Numbers of 16 bits are computed in float32.
+A step loads the vectors of one row and of one column of edges, and uses each for the whole other side of the tile. Every
+number is written by one program, so there are no atomics, and the bits are the same every time. Scores are never stored; the
+backward pass computes them again from the log-sum-exp. Mixing values is no product of matrices, so there are multiply-adds
+and no tensor cores: float32 is full float32, and numbers of 16 bits are computed in float32.
 
-Dropout drops the same weights as the native engine for the same seed.
-
-Triton is imported when a kernel first runs. With TRITON_INTERPRET=1 in the environment before that, the kernels run
-without a GPU, in NumPy: for tests, and slowly.
+Dropout drops the same weights as the native engine does for the same seed. Triton is imported when a kernel first runs. With
+TRITON_INTERPRET=1 in the environment before that, kernels run in NumPy and without a GPU: slowly, for tests.
 """
 
 from __future__ import annotations
@@ -33,15 +31,13 @@ from ..native import drop_below
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTERPRETED = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on", "y")
-_INTERPRETED_TILE = 4  # rows and columns: small, so that small graphs have several tiles and a ragged one
 
 
 def _find() -> str | None:
     """Why Triton cannot be imported; None where it can. It is not imported for that."""
     spec = importlib.util.find_spec("triton")
-    if spec is None or spec.origin is None:
-        return "Triton is not installed; pip install 'edge-transformer[gpu]'"
-    return None
+    installed = spec is not None and spec.origin is not None  # no mere folder of that name
+    return None if installed else "Triton is not installed; pip install 'edge-transformer[gpu]'"
 
 
 _MISSING = _find()  # once and here, not at first use: torch.compile cannot trace the search
@@ -49,17 +45,15 @@ _MISSING = _find()  # once and here, not at first use: torch.compile cannot trac
 
 def unavailable() -> str | None:
     """Why this engine cannot be used here; None where it can."""
-    if _MISSING is not None:
-        return _MISSING
-    if not _INTERPRETED and not torch.cuda.is_available():
+    if _MISSING is None and not _INTERPRETED and not torch.cuda.is_available():
         return "there is no CUDA device (TRITON_INTERPRET=1 runs the kernels without one, slowly)"
-    return None
+    return _MISSING
 
 
 def usable_for(tensor: Tensor) -> bool:
-    """Whether the engine is there and computes this kind of tensor."""
-    on_device = tensor.device.type == "cuda" or (_INTERPRETED and tensor.device.type == "cpu")
-    return on_device and tensor.dtype in DTYPES and unavailable() is None
+    """Whether the engine is there and computes this kind of tensor; on the CPU, only if kernels are interpreted."""
+    device = tensor.device.type == "cuda" or (_INTERPRETED and tensor.device.type == "cpu")
+    return device and tensor.dtype in DTYPES and unavailable() is None
 
 
 def triton_attention(
@@ -72,26 +66,29 @@ def triton_attention(
     key: str,
     dropout_p: float,
 ) -> Tensor:
-    """Arguments as in `einsum_attention`. `torch.manual_seed` decides what dropout drops."""
+    """Triangular attention in O(n^2 head_dim) memory for each (batch, head). Arguments as in `einsum_attention`."""
     if not usable_for(q):
         kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
         reason = unavailable() or f"it computes {kinds} on a GPU, not {q.dtype} on {q.device}"
         raise ValueError(f'engine="triton" cannot be used: {reason}')
-    # The seed stays on the device, where the kernels read it: nothing waits for the GPU.
+    # The seed is drawn where the kernels read it, so that nothing waits for the GPU.
     seed = torch.randint(2**62, (1,), device=q.device) if dropout_p > 0 else None
-    first_target = -1 if causal_from is None else causal_from
-    return triton_forward(q, k, v1, v2, node_mask, first_target, key == "ij", dropout_p, seed)[0]
+    arguments = (node_mask, -1 if causal_from is None else causal_from, key == "ij", dropout_p, seed)
+    return triton_forward(q, k, v1, v2, *arguments)[0]
 
 
-# --- the kernels --------------------------------------------------------------------------------------------------
+# --- kernels ------------------------------------------------------------------------------------------------------
 #
-# Plain functions, so that this module needs no Triton; `_kernels` compiles them. Shapes are those of a tile: R rows,
-# C columns, F features, padded to a power of two.
+# They are plain functions, so that importing this module needs no Triton; `_kernels` hands them to its compiler.
+#
+# Blocks are (F, R, C): features, rows and columns of the tile, all powers of two. Features come first because Triton spreads
+# the last dimensions over threads: a thread then has whole vectors of a few edges, and sums over features need no exchange
+# between threads. Compiled for sm_80, a step of backward_il has 284 instructions so, and 1100 with features last.
 
-tl: Any = None  # triton.language, set by `_kernels`
-tensor = Any
-constexpr = Any  # marks what is known at compile time: Triton looks for this word in the annotations
-float64 = Any  # the same for a scalar argument that Triton should not round to float32
+tl: Any = None  # triton.language; this and the next names are set by `_kernels`
+tensor = Any  # a tensor of Triton: a pointer, a number, a block of either, or a tuple of strides
+constexpr = Any  # known when a kernel is compiled; Triton looks for this word in the annotations
+float64 = Any  # a number that Triton should not round to float32
 
 
 def _mix64(x: tensor) -> tensor:
@@ -109,15 +106,15 @@ def _mix32(x: tensor) -> tensor:
     return x ^ (x >> 16)
 
 
-def _kept(seed: tensor, drop_limit: tensor, graph_and_head: tensor, n: tensor, i: tensor, pivot: tensor, j: tensor) -> tensor:
-    """Which attention weights dropout keeps: a function of the seed and of the place only."""
-    of_head = _mix64(tl.load(seed).to(tl.uint64) ^ _mix64(graph_and_head.to(tl.uint64)))
+def _kept(seed: tensor, drop_limit: tensor, bh: tensor, n: tensor, i: tensor, pivot: tensor, j: tensor) -> tensor:
+    """Which weights dropout keeps. Only the seed and the place decide, in the way of native/attention_kernel.h."""
+    of_head = _mix64(tl.load(seed).to(tl.uint64) ^ _mix64(bh.to(tl.uint64)))
     of_edge = _mix64(of_head + tl.cast(i, tl.uint64) * n.to(tl.uint64) + tl.cast(pivot, tl.uint64)).to(tl.uint32)
     return _mix32(of_edge + tl.cast(j, tl.uint32) * 0x9E3779B9) >= drop_limit.to(tl.uint32)
 
 
 def _tile(n: tensor, ROWS: constexpr, COLUMNS: constexpr) -> tensor:
-    """What this program owns: the number of its (batch, head) and the nodes of its rows and columns."""
+    """What this program owns: the number of its (batch, head), and the nodes of its rows and columns."""
     across = tl.cdiv(n, COLUMNS)
     tiles = tl.cdiv(n, ROWS) * across
     tile = tl.program_id(0) % tiles
@@ -126,12 +123,20 @@ def _tile(n: tensor, ROWS: constexpr, COLUMNS: constexpr) -> tensor:
     return tl.program_id(0) // tiles, x, y
 
 
-def _real(node_mask: tensor, batch: tensor, n: tensor, node: tensor) -> tensor:
-    """Whether these are nodes of the graph, not of the padding of the batch or of the tile."""
+def _real(node_mask: tensor, b: tensor, n: tensor, node: tensor) -> tensor:
+    """Whether these are nodes of the graph, not padding of the batch or of the tile."""
     inside = node < n
     if node_mask is not None:
-        inside = tl.load(node_mask + batch * n + node, mask=inside, other=0) != 0
+        inside = tl.load(node_mask + tl.cast(b, tl.int64) * n + node, mask=inside, other=0) != 0
     return inside
+
+
+def _runs(node_mask: tensor, b: tensor, n: tensor, node: tensor) -> tensor:
+    """The same for the one node that runs, as a block of one: the interpreter errs with truth values that are none."""
+    real = tl.full((1,), True, tl.int1)
+    if node_mask is not None:
+        real = tl.load(node_mask + tl.cast(b, tl.int64) * n + node + tl.arange(0, 1)) != 0
+    return real
 
 
 def _counts(causal_from: tensor, real: tensor, i: tensor, pivot: tensor, j: tensor) -> tensor:
@@ -141,18 +146,20 @@ def _counts(causal_from: tensor, real: tensor, i: tensor, pivot: tensor, j: tens
     return real
 
 
-def _place(at: tensor, batch: tensor, head: tensor, x: tensor, y: tensor, feature: tensor) -> tensor:
-    """Where the numbers of edges xy are, by the strides of their tensor. They may be more than 2^31 apart."""
+def _place(at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor) -> tensor:
+    """Where the numbers of edges xy are, by the strides of their tensor. It may have more than 2^31 numbers."""
     edge = tl.cast(x, tl.int64) * at[1] + tl.cast(y, tl.int64) * at[2]
-    return batch.to(tl.int64) * at[0] + head * at[3] + edge + feature * at[4]
+    return tl.cast(b, tl.int64) * at[0] + edge + h * at[3] + f * at[4]
 
 
-def _load(edges: tensor, at: tensor, batch: tensor, head: tensor, x: tensor, y: tensor, f: tensor, real: tensor, like: tensor) -> tensor:
-    """Vectors of edges, zero for edges of padding nodes, which may hold anything; in the number type of the sums."""
-    return tl.load(edges + _place(at, batch, head, x, y, f), mask=real, other=0.0).to(like.dtype.element_ty)
+def _vectors(
+    edges: tensor, at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor, real: tensor, like: tensor
+) -> tensor:
+    """The vectors of edges xy in the number type of the sums; zeros instead of padding, which may hold anything."""
+    return tl.load(edges + _place(at, b, h, x, y, f), mask=real, other=0.0).to(like.dtype.element_ty)
 
 
-def _forward_kernel(
+def _forward(
     q: tensor,
     k: tensor,
     v1: tensor,
@@ -161,63 +168,460 @@ def _forward_kernel(
     k_at: tensor,
     v1_at: tensor,
     v2_at: tensor,
-    node_mask: tensor,
-    seed: tensor,
+    lse: tensor,
     out: tensor,
     out_at: tensor,
-    lse: tensor,
+    node_mask: tensor,
+    seed: tensor,
     n: tensor,
     heads: tensor,
     causal_from: tensor,
     drop_limit: tensor,
     keep_factor: float64,
+    one: tensor,
     size: tensor,
     KEY_IS_IJ: constexpr,
     HEAD_DIM: constexpr,
     FEATURES: constexpr,
     ROWS: constexpr,
     COLUMNS: constexpr,
+    STAGES: constexpr,
 ) -> None:
+    """Output and log-sum-exp of edges ij. Pivots run."""
     bh, i, j = _tile(n, ROWS, COLUMNS)
     b, h = bh // heads, bh % heads
-    f = tl.arange(0, FEATURES)[None, :]
-    ft = f[None, :, :]
+    f = tl.arange(0, FEATURES)[:, None]
+    f3, i3, j3 = f[:, :, None], i[None, :, None], j[None, None, :]
     real_i, real_j = _real(node_mask, b, n, i), _real(node_mask, b, n, j)
-    real_ij = real_i[:, None] & real_j[None, :]
-    real_if, real_jf = real_i[:, None] & (f < HEAD_DIM), real_j[:, None] & (f < HEAD_DIM)
+    real = real_i[:, None] & real_j[None, :]  # (R, C)
+    read_i, read_j = real_i[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
     if KEY_IS_IJ:
-        k_ij = _load(k, k_at, b, h, i[:, None, None], j[None, :, None], ft, real_ij[:, :, None] & (ft < HEAD_DIM), lse)
-    most = tl.full((ROWS, COLUMNS), float("-inf"), lse.dtype.element_ty)  # largest score so far
+        # The compiler must not see that features are side by side, or it gives a thread only some of them.
+        key = _vectors(k, k_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    most = tl.full((ROWS, COLUMNS), float("-inf"), lse.dtype.element_ty)  # the largest score so far
     total = tl.zeros((ROWS, COLUMNS), lse.dtype.element_ty)
-    acc = tl.zeros((ROWS, COLUMNS, FEATURES), lse.dtype.element_ty)
-    for l in range(n):
-        real_l = _real(node_mask, b, n, l)
-        q_il = _load(q, q_at, b, h, i[:, None], l, f, real_if & real_l, lse)  # (R, F)
-        if KEY_IS_IJ:
-            score = tl.sum(q_il[:, None, :] * k_ij, 2)
-        else:
-            k_lj = _load(k, k_at, b, h, l, j[:, None], f, real_jf & real_l, lse)
-            score = tl.sum(q_il[:, None, :] * k_lj[None, :, :], 2)
-        counts = _counts(causal_from, real_ij & real_l, i[:, None], l, j[None, :])
-        score = tl.where(counts, score * HEAD_DIM**-0.5, float("-inf"))
+    mixed = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    for pivot in tl.range(0, n, num_stages=STAGES):
+        real_l = _runs(node_mask, b, n, pivot)
+        q_il = _vectors(q, q_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
+        v1_il = _vectors(v1, v1_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
+        if not KEY_IS_IJ:
+            key = _vectors(k, k_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+        counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
+        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
         higher = tl.maximum(most, score)
-        shift = tl.where(higher == float("-inf"), 0.0, higher)
+        shift = tl.where(higher == float("-inf"), 0.0, higher)  # before the first pivot, anything finite
         weight, shrink = tl.exp(score - shift), tl.exp(most - shift)
-        most = higher
-        total = total * shrink + weight
+        most, total = higher, total * shrink + weight
         if seed is not None:
-            weight = tl.where(_kept(seed, drop_limit, bh, n, i[:, None], l, j[None, :]), weight, 0.0)
-        v1_il = _load(v1, v1_at, b, h, i[:, None], l, f, real_if & real_l, lse)
-        value = weight[:, :, None] * v1_il[:, None, :]
+            weight = tl.where(_kept(seed, drop_limit, bh, n, i[:, None], pivot, j[None, :]), weight, 0.0)
+        value = weight[None, :, :] * v1_il
         if v2 is not None:
-            v2_lj = _load(v2, v2_at, b, h, l, j[:, None], f, real_jf & real_l, lse)
-            value = value * v2_lj[None, :, :]
-        acc = acc * shrink[:, :, None] + value
-    any_pivot = total > 0
-    total = tl.where(any_pivot, total, 1.0)
-    inside = (i < n)[:, None] & (j < n)[None, :]
-    place = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
-    tl.store(lse + place, tl.where(any_pivot, most + tl.log(total), float("inf")), mask=inside)
-    acc = acc * (keep_factor / total)[:, :, None]
-    where = _place(out_at, b, h, i[:, None, None], j[None, :, None], ft)
-    tl.store(out + where, acc.to(out.dtype.element_ty), mask=inside[:, :, None] & (ft < HEAD_DIM))
+            value *= _vectors(v2, v2_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+        mixed = mixed * shrink[None, :, :] + value
+    # Without any pivot the log-sum-exp is infinite, which makes all weights zero in the backward pass.
+    some, inside = total > 0, (i < n)[:, None] & (j < n)[None, :]
+    total = tl.where(some, total, 1.0)
+    edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
+    tl.store(lse + edge, tl.where(some, most + tl.log(total), float("inf")), mask=inside)
+    mixed *= (1 / total * keep_factor)[None, :, :]
+    place = _place(out_at, b, h, i3, j3, f3)
+    tl.store(out + place, mixed.to(out.dtype.element_ty), mask=inside[None, :, :] & (f3 < HEAD_DIM))
+
+
+def _backward_il(
+    q: tensor,
+    k: tensor,
+    v1: tensor,
+    v2: tensor,
+    q_at: tensor,
+    k_at: tensor,
+    v1_at: tensor,
+    v2_at: tensor,
+    lse: tensor,
+    dout: tensor,
+    dout_at: tensor,
+    dot: tensor,
+    dq: tensor,
+    dv1: tensor,
+    made_at: tensor,
+    node_mask: tensor,
+    seed: tensor,
+    n: tensor,
+    heads: tensor,
+    causal_from: tensor,
+    drop_limit: tensor,
+    keep_factor: float64,
+    one: tensor,
+    size: tensor,
+    KEY_IS_IJ: constexpr,
+    HEAD_DIM: constexpr,
+    FEATURES: constexpr,
+    ROWS: constexpr,
+    COLUMNS: constexpr,
+    STAGES: constexpr,
+) -> None:
+    """Gradients of q and v1 of edges il. Ends j run."""
+    bh, i, pivot = _tile(n, ROWS, COLUMNS)
+    b, h = bh // heads, bh % heads
+    f = tl.arange(0, FEATURES)[:, None]
+    f3, i3, l3 = f[:, :, None], i[None, :, None], pivot[None, None, :]
+    real_i, real_l = _real(node_mask, b, n, i), _real(node_mask, b, n, pivot)
+    real = real_i[:, None] & real_l[None, :]  # (R, C)
+    read_i, read_l = real_i[None, :] & (f < HEAD_DIM), real_l[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
+    q_il = _vectors(q, q_at, b, h, i3, l3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    v1_il = _vectors(v1, v1_at, b, h, i3, l3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    dq_il = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    dv1_il = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    for j in tl.range(0, n, num_stages=STAGES):
+        real_j = _runs(node_mask, b, n, j)
+        edge = tl.cast(bh, tl.int64) * n * n + i * n + j
+        lse_ij = tl.load(lse + edge, mask=real_i & real_j, other=float("inf"))[:, None]
+        dot_ij = tl.load(dot + edge, mask=real_i & real_j, other=0.0)[:, None]
+        if KEY_IS_IJ:
+            key = _vectors(k, k_at, b, h, i[None, :], j, f, read_i & real_j, lse)[:, :, None]
+        else:
+            key = _vectors(k, k_at, b, h, pivot[None, :], j, f, read_l & real_j, lse)[:, None, :]
+        counts = _counts(causal_from, real & real_j, i[:, None], pivot[None, :], j)
+        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        weight = tl.exp(score - lse_ij)
+        factor = _vectors(dout, dout_at, b, h, i[None, :], j, f, read_i & real_j, lse)[:, :, None]  # of v1
+        if v2 is not None:
+            factor = factor * _vectors(v2, v2_at, b, h, pivot[None, :], j, f, read_l & real_j, lse)[:, None, :]
+        dweight, used = tl.sum(v1_il * factor, 0), weight
+        if seed is not None:
+            keep = _kept(seed, drop_limit, bh, n, i[:, None], pivot[None, :], j)
+            dweight, used = tl.where(keep, dweight * keep_factor, 0.0), tl.where(keep, weight * keep_factor, 0.0)
+        dq_il += (weight * (dweight - dot_ij))[None, :, :] * key
+        dv1_il += used[None, :, :] * factor
+    inside = ((i < n)[:, None] & (pivot < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
+    place = _place(made_at, b, h, i3, l3, f3)
+    tl.store(dq + place, (dq_il * HEAD_DIM**-0.5).to(dq.dtype.element_ty), mask=inside)
+    tl.store(dv1 + place, dv1_il.to(dv1.dtype.element_ty), mask=inside)
+
+
+def _backward_lj(
+    q: tensor,
+    k: tensor,
+    v1: tensor,
+    v2: tensor,
+    q_at: tensor,
+    k_at: tensor,
+    v1_at: tensor,
+    v2_at: tensor,
+    lse: tensor,
+    dout: tensor,
+    dout_at: tensor,
+    dot: tensor,
+    dk: tensor,
+    dv2: tensor,
+    made_at: tensor,
+    node_mask: tensor,
+    seed: tensor,
+    n: tensor,
+    heads: tensor,
+    causal_from: tensor,
+    drop_limit: tensor,
+    keep_factor: float64,
+    one: tensor,
+    size: tensor,
+    KEY_IS_IJ: constexpr,
+    HEAD_DIM: constexpr,
+    FEATURES: constexpr,
+    ROWS: constexpr,
+    COLUMNS: constexpr,
+    STAGES: constexpr,
+) -> None:
+    """Gradients of k, unless key="ij", and of v2, if there is one, of edges lj. Starts i run."""
+    bh, pivot, j = _tile(n, ROWS, COLUMNS)
+    b, h = bh // heads, bh % heads
+    f = tl.arange(0, FEATURES)[:, None]
+    f3, l3, j3 = f[:, :, None], pivot[None, :, None], j[None, None, :]
+    real_l, real_j = _real(node_mask, b, n, pivot), _real(node_mask, b, n, j)
+    real = real_l[:, None] & real_j[None, :]  # (R, C)
+    read_l, read_j = real_l[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
+    if not KEY_IS_IJ:
+        key = _vectors(k, k_at, b, h, l3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+        dk_lj = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    if v2 is not None:
+        v2_lj = _vectors(v2, v2_at, b, h, l3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+        dv2_lj = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    for i in tl.range(0, n, num_stages=STAGES):
+        real_i = _runs(node_mask, b, n, i)
+        edge = tl.cast(bh, tl.int64) * n * n + i * n + j
+        lse_ij = tl.load(lse + edge, mask=real_i & real_j, other=float("inf"))[None, :]
+        dot_ij = tl.load(dot + edge, mask=real_i & real_j, other=0.0)[None, :]
+        q_il = _vectors(q, q_at, b, h, i, pivot[None, :], f, read_l & real_i, lse)[:, :, None]
+        if KEY_IS_IJ:
+            key = _vectors(k, k_at, b, h, i, j[None, :], f, read_j & real_i, lse)[:, None, :]
+        counts = _counts(causal_from, real & real_i, i, pivot[:, None], j[None, :])
+        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        weight = tl.exp(score - lse_ij)
+        factor = _vectors(v1, v1_at, b, h, i, pivot[None, :], f, read_l & real_i, lse)[:, :, None]  # of v2
+        factor = factor * _vectors(dout, dout_at, b, h, i, j[None, :], f, read_j & real_i, lse)[:, None, :]
+        if v2 is not None:
+            dweight, used = tl.sum(v2_lj * factor, 0), weight
+        else:
+            dweight, used = tl.sum(factor, 0), weight
+        if seed is not None:
+            keep = _kept(seed, drop_limit, bh, n, i, pivot[:, None], j[None, :])
+            dweight, used = tl.where(keep, dweight * keep_factor, 0.0), tl.where(keep, weight * keep_factor, 0.0)
+        if not KEY_IS_IJ:
+            dk_lj += (weight * (dweight - dot_ij))[None, :, :] * q_il
+        if v2 is not None:
+            dv2_lj += used[None, :, :] * factor
+    inside = ((pivot < n)[:, None] & (j < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
+    place = _place(made_at, b, h, l3, j3, f3)
+    if not KEY_IS_IJ:
+        tl.store(dk + place, (dk_lj * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
+    if v2 is not None:
+        tl.store(dv2 + place, dv2_lj.to(dv2.dtype.element_ty), mask=inside)
+
+
+def _backward_ij(
+    q: tensor,
+    k: tensor,
+    v1: tensor,
+    v2: tensor,
+    q_at: tensor,
+    k_at: tensor,
+    v1_at: tensor,
+    v2_at: tensor,
+    lse: tensor,
+    dout: tensor,
+    dout_at: tensor,
+    dot: tensor,
+    dk: tensor,
+    made_at: tensor,
+    node_mask: tensor,
+    seed: tensor,
+    n: tensor,
+    heads: tensor,
+    causal_from: tensor,
+    drop_limit: tensor,
+    keep_factor: float64,
+    one: tensor,
+    size: tensor,
+    KEY_IS_IJ: constexpr,
+    HEAD_DIM: constexpr,
+    FEATURES: constexpr,
+    ROWS: constexpr,
+    COLUMNS: constexpr,
+    STAGES: constexpr,
+) -> None:
+    """Gradient of k of edges ij, if key="ij". Pivots run."""
+    bh, i, j = _tile(n, ROWS, COLUMNS)
+    b, h = bh // heads, bh % heads
+    f = tl.arange(0, FEATURES)[:, None]
+    f3, i3, j3 = f[:, :, None], i[None, :, None], j[None, None, :]
+    real_i, real_j = _real(node_mask, b, n, i), _real(node_mask, b, n, j)
+    real = real_i[:, None] & real_j[None, :]  # (R, C)
+    read_i, read_j = real_i[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
+    key = _vectors(k, k_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    dout_ij = _vectors(dout, dout_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
+    lse_ij = tl.load(lse + edge, mask=real, other=float("inf"))
+    dot_ij = tl.load(dot + edge, mask=real, other=0.0)
+    dk_ij = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    for pivot in tl.range(0, n, num_stages=STAGES):
+        real_l = _runs(node_mask, b, n, pivot)
+        q_il = _vectors(q, q_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
+        counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
+        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        weight = tl.exp(score - lse_ij)
+        factor = _vectors(v1, v1_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]  # of dout
+        if v2 is not None:
+            factor = factor * _vectors(v2, v2_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+        dweight = tl.sum(dout_ij * factor, 0)
+        if seed is not None:
+            keep = _kept(seed, drop_limit, bh, n, i[:, None], pivot, j[None, :])
+            dweight = tl.where(keep, dweight * keep_factor, 0.0)
+        dk_ij += (weight * (dweight - dot_ij))[None, :, :] * q_il
+    inside = ((i < n)[:, None] & (j < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
+    place = _place(made_at, b, h, i3, j3, f3)
+    tl.store(dk + place, (dk_ij * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
+
+
+# --- compiling and launching them ---------------------------------------------------------------------------------
+
+_HELPERS = (_mix64, _mix32, _kept, _tile, _real, _runs, _counts, _place, _vectors)
+_KERNELS = {  # and how many blocks of (F, R, C) numbers each keeps in registers
+    "forward": (_forward, 2),
+    "backward_il": (_backward_il, 4),
+    "backward_lj": (_backward_lj, 4),
+    "backward_ij": (_backward_ij, 3),
+}
+_NUMBERS_A_THREAD = 128  # of those blocks, at most; a thread has 255 registers
+_TILES = ((4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32))
+_INTERPRETED_TILE = {"ROWS": 4, "COLUMNS": 2, "STAGES": 1}  # so small that small graphs have many, some of them ragged
+_NOT_SPECIALIZED = ("n", "causal_from", "drop_limit", "one", "size")  # no compiling again for another value
+
+
+@functools.cache
+def _kernels() -> dict[str, Any]:
+    """The kernels, tuned for the GPU when they first run for a size; plain ones if they are interpreted."""
+    import triton
+    import triton.language
+
+    names = {"tl": triton.language, **{name: getattr(triton.language, name) for name in ("tensor", "constexpr", "float64")}}
+    globals().update(names | {helper.__name__: triton.jit(helper) for helper in _HELPERS})
+    compiled = {}
+    for name, (function, blocks) in _KERNELS.items():
+        kernel = triton.jit(function, do_not_specialize=_NOT_SPECIALIZED)
+        if not _INTERPRETED:
+            configs = [
+                triton.Config({"ROWS": rows, "COLUMNS": columns, "STAGES": stages}, num_warps=warps, num_stages=stages)
+                for rows, columns in _TILES
+                for warps in (2, 4, 8)
+                for stages in (1, 3)
+            ]
+            prune = {"early_config_prune": functools.partial(_worth_trying, blocks=blocks)}
+            kernel = triton.autotune(configs, key=["size", "HEAD_DIM"], prune_configs_by=prune)(kernel)
+        compiled[name] = kernel
+    return compiled
+
+
+def _worth_trying(configs: list[Any], named: dict[str, Any], *, blocks: int, **given: Any) -> list[Any]:
+    """The tiles that use the registers of a thread well and are not larger than the graph; at least the smallest."""
+    arguments = named | given
+
+    def numbers(config: Any) -> float:
+        tile = config.kwargs["ROWS"] * config.kwargs["COLUMNS"]
+        return blocks * tile * arguments["FEATURES"] / (32 * config.num_warps)
+
+    def fits(config: Any) -> bool:
+        small = config.kwargs["COLUMNS"] <= max(4, arguments["size"])
+        return small and _NUMBERS_A_THREAD / 4 < numbers(config) <= _NUMBERS_A_THREAD
+
+    return [config for config in configs if fits(config)] or [min(configs, key=numbers)]
+
+
+def _launch(
+    name: str,
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    node_mask: Tensor | None,
+    causal_from: int,
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
+    **others: Any,
+) -> None:
+    q, k, v1, v2 = tensors
+    batch, n, _, heads, head_dim = q.shape
+
+    def programs(meta: dict[str, Any]) -> tuple[int]:
+        return (batch * heads * -(-n // meta["ROWS"]) * -(-n // meta["COLUMNS"]),)
+
+    arguments = {
+        "q": q, "k": k, "v1": v1, "v2": v2, "q_at": q.stride(), "k_at": k.stride(), "v1_at": v1.stride(),
+        "v2_at": None if v2 is None else v2.stride(),
+        "node_mask": None if node_mask is None else node_mask.contiguous().view(torch.uint8),
+        "seed": seed,
+        "n": n,
+        "heads": heads,
+        "causal_from": None if causal_from < 0 else causal_from,
+        "drop_limit": drop_below(dropout_p),
+        "keep_factor": 1 / (1 - dropout_p),
+        "one": 1,
+        "size": 1 << (n - 1).bit_length(),
+        "KEY_IS_IJ": key_is_ij,
+        "HEAD_DIM": head_dim,
+        "FEATURES": 1 << (head_dim - 1).bit_length(),
+        "enable_fp_fusion": True,  # multiply-adds as one instruction
+        **(_INTERPRETED_TILE if _INTERPRETED else {}),
+    }
+    with torch.cuda.device_of(q):
+        _kernels()[name][programs](**arguments, **others)
+
+
+# --- operators of PyTorch -----------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("edge_transformer::triton_forward", mutates_args=())
+def triton_forward(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int,
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Output and log-sum-exp."""
+    out, lse = _empty_results(q)
+    if q.numel() > 0:
+        choice = (node_mask, causal_from, key_is_ij, dropout_p, seed)
+        _launch("forward", (q, k, v1, v2), *choice, lse=lse, out=out, out_at=out.stride())
+    return out, lse
+
+
+def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    batch, n, _, heads, head_dim = q.shape
+    return q.new_empty(batch, n, n, heads, head_dim), q.new_empty(batch, heads, n, n, dtype=_sums(q))
+
+
+def _sums(q: Tensor) -> torch.dtype:
+    """The number type that sums are computed in."""
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
+
+
+triton_forward.register_fake(_empty_results)
+
+
+@torch.library.custom_op("edge_transformer::triton_backward", mutates_args=())
+def triton_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    node_mask: Tensor | None,
+    causal_from: int,
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
+    dq, dk, dv1, dv2 = _empty_gradients(dout, q, k, v1, v2)
+    if q.numel() == 0:
+        return dq, dk, dv1, dv2
+    dot = (dout.to(lse.dtype) * out).sum(-1).permute(0, 3, 1, 2).contiguous()  # (B, h, i, j)
+    given = {"lse": lse, "dout": dout, "dout_at": dout.stride(), "dot": dot, "made_at": dq.stride()}
+    arguments = ((q, k, v1, v2), node_mask, causal_from, key_is_ij, dropout_p, seed)
+    _launch("backward_il", *arguments, **given, dq=dq, dv1=dv1)
+    if key_is_ij:
+        _launch("backward_ij", *arguments, **given, dk=dk)
+    if v2 is not None or not key_is_ij:
+        _launch("backward_lj", *arguments, **given, dk=dk, dv2=dv2)
+    return dq, dk, dv1, dv2
+
+
+def _empty_gradients(
+    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    shape = tuple(q.shape)
+    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)
+
+
+triton_backward.register_fake(_empty_gradients)
+
+
+def _set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v1, v2, node_mask, *ctx.options, seed = inputs
+    ctx.save_for_backward(q, k, v1, v2, *output, node_mask, seed)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, dout: Tensor | None, _dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dout is None:
+        return (None,) * 9
+    *tensors, node_mask, seed = ctx.saved_tensors
+    dq, dk, dv1, dv2 = triton_backward(dout, *tensors, node_mask, *ctx.options, seed)
+    return dq, dk, dv1, None if tensors[3] is None else dv2, *(None,) * 5
+
+
+triton_forward.register_autograd(_gradients, setup_context=_set_up)

@@ -393,6 +393,17 @@ typedef struct {
 /* From feature to feature: a little more than the vectors need where they would all fall into the same part of a cache. */
 static int64_t NAME(line)(int64_t padded) { return padded % 64 == 0 ? padded + LANES : padded; }
 
+/* The weights of one block, and the gradients of its scores. */
+static inline __attribute__((always_inline)) void NAME(weigh)(
+    const WORK *w, const NAME(backward_space) *s, int i, int r, int block, VEC score, VEC gradient) {
+    const int padded = w->blocks * LANES;
+    const int64_t j = (int64_t)(i + r) * padded + block * LANES, to = (int64_t)r * padded + block * LANES;
+    VEC weight = NAME(exp)(score - NAME(load)(s->lse + j));
+    VEC factor = w->p->drop_below ? NAME(load)(s->factor + to) : NAME(all)(1);
+    NAME(store)(s->kept + to, weight * factor);
+    NAME(store)(s->ds + to, weight * (gradient * factor - NAME(load)(s->dot + j)) * (REAL)w->p->scale);
+}
+
 static inline __attribute__((always_inline)) void NAME(weigh_rows)(
     const WORK *w, const NAME(backward_space) *s, int i, int x, const REAL *k, const int count) {
     const int features = w->features, padded = w->blocks * LANES;
@@ -405,35 +416,53 @@ static inline __attribute__((always_inline)) void NAME(weigh_rows)(
         dout[r] = s->dout + (i + r) * s->plane;
         if (p->drop_below) NAME(keep)(w, w->node[i + r], w->node[x], s->factor + r * padded);
     }
-    for (int block = 0; block < w->blocks; block++) {
-        const int64_t at = (int64_t)block * LANES, line = s->line;
-        VEC a[ROWS], b[ROWS], c[ROWS], d[ROWS]; /* even and odd features apart, so that one need not wait for the other */
+    /* Sums of the scores in the same order as in the forward pass, so that the weights come out the same. */
+    const int64_t line = s->line;
+    int block = 0;
+    for (; block + 2 <= w->blocks; block += 2) {
+        const int64_t at = (int64_t)block * LANES;
+        VEC a[ROWS], b[ROWS], c[ROWS], d[ROWS];
+        for (int r = 0; r < count; r++) a[r] = b[r] = c[r] = d[r] = (VEC){0};
+        for (int f = 0; f < features; f++) {
+            const int64_t here = at + f * line;
+            VEC k0 = NAME(load)(k + here), k1 = NAME(load)(k + here + LANES);
+            VEC y0 = NAME(all)(1), y1 = y0;
+            if (w->v2) y0 = NAME(load)(s->v2 + here), y1 = NAME(load)(s->v2 + here + LANES);
+            for (int r = 0; r < count; r++) {
+                a[r] += q[r][f] * k0;
+                b[r] += q[r][f] * k1;
+                c[r] += v1[r][f] * (NAME(load)(dout[r] + here) * y0);
+                d[r] += v1[r][f] * (NAME(load)(dout[r] + here + LANES) * y1);
+            }
+        }
+        for (int r = 0; r < count; r++) {
+            NAME(weigh)(w, s, i, r, block, a[r] * scale, c[r]);
+            NAME(weigh)(w, s, i, r, block + 1, b[r] * scale, d[r]);
+        }
+    }
+    if (block < w->blocks) {
+        const int64_t at = (int64_t)block * LANES;
+        VEC a[ROWS], b[ROWS], c[ROWS], d[ROWS];
         for (int r = 0; r < count; r++) a[r] = b[r] = c[r] = d[r] = (VEC){0};
         int f = 0;
         for (; f + 2 <= features; f += 2) {
-            VEC k0 = NAME(load)(k + at + f * line), k1 = NAME(load)(k + at + (f + 1) * line);
+            const int64_t here = at + f * line;
+            VEC k0 = NAME(load)(k + here), k1 = NAME(load)(k + here + line);
             VEC y0 = NAME(all)(1), y1 = y0;
-            if (w->v2) y0 = NAME(load)(s->v2 + at + f * line), y1 = NAME(load)(s->v2 + at + (f + 1) * line);
+            if (w->v2) y0 = NAME(load)(s->v2 + here), y1 = NAME(load)(s->v2 + here + line);
             for (int r = 0; r < count; r++) {
                 a[r] += q[r][f] * k0;
                 b[r] += q[r][f + 1] * k1;
-                c[r] += v1[r][f] * (NAME(load)(dout[r] + at + f * line) * y0);
-                d[r] += v1[r][f + 1] * (NAME(load)(dout[r] + at + (f + 1) * line) * y1);
+                c[r] += v1[r][f] * (NAME(load)(dout[r] + here) * y0);
+                d[r] += v1[r][f + 1] * (NAME(load)(dout[r] + here + line) * y1);
             }
         }
-        if (f < features)
-            for (int r = 0; r < count; r++) {
-                VEC y0 = w->v2 ? NAME(load)(s->v2 + at + f * line) : NAME(all)(1);
-                a[r] += q[r][f] * NAME(load)(k + at + f * line);
-                c[r] += v1[r][f] * (NAME(load)(dout[r] + at + f * line) * y0);
-            }
-        for (int r = 0; r < count; r++) {
-            const int64_t j = (int64_t)(i + r) * padded + block * LANES;
-            VEC weight = NAME(exp)((a[r] + b[r]) * scale - NAME(load)(s->lse + j)), gradient = c[r] + d[r];
-            VEC factor = p->drop_below ? NAME(load)(s->factor + r * padded + block * LANES) : NAME(all)(1);
-            NAME(store)(s->kept + r * padded + block * LANES, weight * factor);
-            NAME(store)(s->ds + r * padded + block * LANES, weight * (gradient * factor - NAME(load)(s->dot + j)) * scale);
+        for (int r = 0; f < features && r < count; r++) {
+            VEC y0 = w->v2 ? NAME(load)(s->v2 + at + f * line) : NAME(all)(1);
+            a[r] += q[r][f] * NAME(load)(k + at + f * line);
+            c[r] += v1[r][f] * (NAME(load)(dout[r] + at + f * line) * y0);
         }
+        for (int r = 0; r < count; r++) NAME(weigh)(w, s, i, r, block, (a[r] + b[r]) * scale, c[r] + d[r]);
     }
     for (int r = 0; p->causal_from >= 0 && r < count; r++)
         for (int j = 0; j < NAME(forbidden)(w, i + r, x); j++) s->ds[r * padded + j] = s->kept[r * padded + j] = 0;

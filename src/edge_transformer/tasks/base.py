@@ -101,10 +101,15 @@ class TaskData(ABC):
         """How many rows `evaluate` reports progress on."""
 
 
-def build_encoder(settings: Mapping[str, Any]) -> EdgeTransformer:
-    """The encoder that a preset's `model:` section names by its `kind`."""
+def encoder_config(settings: Mapping[str, Any]) -> EdgeTransformerConfig:
+    """The checked configuration of the encoder that a preset's `model:` section describes."""
     values = dict(settings)
     kind = values.pop("kind", "edge")
     if kind != "edge":
         raise UserError(f"model.kind: found {kind!r}; expected 'edge'")
-    return EdgeTransformer(from_dict(EdgeTransformerConfig, values, "model"))
+    return from_dict(EdgeTransformerConfig, values, "model")
+
+
+def build_encoder(settings: Mapping[str, Any]) -> EdgeTransformer:
+    """The encoder that a preset's `model:` section describes."""
+    return EdgeTransformer(encoder_config(settings))

@@ -15,7 +15,7 @@ from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
 from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines
 from ..data.vocab import Vocab
-from ..errors import UserError
+from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..heads import QueryEdgeHead
 from ..inputs import LabelledGraphInput
@@ -81,12 +81,16 @@ class RelationModel(TaskModel):
     def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
         waiting: list[Story] = []
         edges = 0
-        for story in read_graph_lines(lines, source, known=self.relations):
-            waiting.append(story)
-            edges += story.size**2
-            if edges > PREDICT_EDGES:
-                yield from self._answer(waiting)
-                waiting, edges = [], 0
+        try:
+            for story in read_graph_lines(lines, source, known=self.relations):
+                waiting.append(story)
+                edges += story.size**2
+                if edges > PREDICT_EDGES:
+                    yield from self._answer(waiting)
+                    waiting, edges = [], 0
+        except DataError:  # the lines before the broken one were good questions
+            yield from self._answer(waiting)
+            raise
         yield from self._answer(waiting)
 
     @torch.no_grad()
