@@ -20,7 +20,14 @@ from typer.main import get_command
 from edge_transformer import cli
 from edge_transformer.data.clutrr import read_clutrr
 
-TINY = {"model.dim": 8, "model.heads": 2, "model.layers": 1, "train.epochs": 2, "train.batch_size": 20}
+TINY = {
+    "model.dim": 8,
+    "model.heads": 2,
+    "model.layers": 1,
+    "model.min_layers": 1,
+    "train.epochs": 2,
+    "train.batch_size": 20,
+}
 SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
 SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}

@@ -16,9 +16,17 @@ from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.kinship import generate
 from edge_transformer.errors import UserError
 from edge_transformer.experiment import Experiment, plan, run_experiment
+from edge_transformer.files import lock
 from edge_transformer.records import read_records
 
-TINY = {"model.dim": 8, "model.heads": 2, "model.layers": 2, "train.epochs": 2, "train.batch_size": 20}
+TINY = {
+    "model.dim": 8,
+    "model.heads": 2,
+    "model.layers": 2,
+    "model.min_layers": 1,
+    "train.epochs": 2,
+    "train.batch_size": 20,
+}
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -76,15 +84,33 @@ def test_a_killed_experiment_goes_on(file: Path, tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(values))
     command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(tmp_path / "runs")]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "runs").glob("*/run.json")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(tmp_path / "runs", "*/run.json")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     time.sleep(0.2)  # until the system has let go of the locks
     runs = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
     assert [run.state for run in runs] == ["finished"] * 3, [run.last_words for run in runs if run.state == "failed"]
     assert len(read_records(values["results"])) == 3
+
+
+def test_sigterm_stops_the_runs_too(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    values["runs"] = [{"preset": "clutrr/cpu", "seeds": [1], "set": {**TINY, "train.epochs": 100_000}}]
+    file.write_text(yaml.safe_dump(values))
+    command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(tmp_path / "runs")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wait_for(tmp_path / "runs", "*/run.json")
+    time.sleep(1)  # into the training itself
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    folder = next((tmp_path / "runs").glob("*/run.json")).parent
+    assert lock(folder / "lock") is not None, "the run's process is still there"
+
+
+def wait_for(folder: Path, pattern: str) -> None:
+    deadline = time.monotonic() + 120
+    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def test_a_failing_run_does_not_stop_the_others(file: Path, tmp_path: Path) -> None:

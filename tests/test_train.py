@@ -27,6 +27,7 @@ TINY = {
     "model.dim": 16,
     "model.heads": 2,
     "model.layers": 2,
+    "model.min_layers": 1,
     "model.dropout": 0.2,
     "train.epochs": 4,
     "train.batch_size": 20,

@@ -7,10 +7,12 @@ a run that the file already has is skipped, and one that was cut off goes on fro
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,7 +112,10 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
     """Do all runs that are not known yet, `jobs` at a time, and add each to the results when it finishes."""
     runs = plan(experiment, runs_folder)
     try:
-        with Live(console=console, refresh_per_second=2, get_renderable=lambda: _table(runs), transient=True):
+        with (
+            _stoppable(),
+            Live(console=console, refresh_per_second=2, get_renderable=lambda: _table(runs), transient=True),
+        ):
             while any(run.state in ("waiting", "running") for run in runs):
                 for run in runs:
                     _advance(run, runs, jobs, Path(experiment.results))
@@ -120,6 +125,24 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
         raise
     console.print(_table(runs))
     return runs
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that no run is left behind without its experiment."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        previous = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:

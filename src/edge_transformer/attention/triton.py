@@ -115,8 +115,8 @@ def _kept(seed: tensor, drop_limit: tensor, bh: tensor, n: tensor, i: tensor, pi
 
 def _tile(n: tensor, ROWS: constexpr, COLUMNS: constexpr) -> tensor:
     """What this program owns: the number of its (batch, head), and the nodes of its rows and columns."""
-    across = tl.cdiv(n, COLUMNS)
-    tiles = tl.cdiv(n, ROWS) * across
+    across = (n + COLUMNS - 1) // COLUMNS
+    tiles = (n + ROWS - 1) // ROWS * across
     tile = tl.program_id(0) % tiles
     x = tile // across * ROWS + tl.arange(0, ROWS)
     y = tile % across * COLUMNS + tl.arange(0, COLUMNS)
@@ -146,17 +146,20 @@ def _counts(causal_from: tensor, real: tensor, i: tensor, pivot: tensor, j: tens
     return real
 
 
-def _place(at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor) -> tensor:
-    """Where the numbers of edges xy are, by the strides of their tensor. It may have more than 2^31 numbers."""
-    edge = tl.cast(x, tl.int64) * at[1] + tl.cast(y, tl.int64) * at[2]
-    return tl.cast(b, tl.int64) * at[0] + edge + h * at[3] + f * at[4]
+def _edges(vectors: tensor, at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor) -> tensor:
+    """Where the vectors of edges xy are, by the strides of their tensor. It may have more than 2^31 numbers."""
+    edge = tl.cast(b, tl.int64) * at[0] + tl.cast(x, tl.int64) * at[1] + tl.cast(y, tl.int64) * at[2]
+    return vectors + (edge + h * at[3] + f * at[4])
 
 
-def _vectors(
-    edges: tensor, at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor, real: tensor, like: tensor
-) -> tensor:
-    """The vectors of edges xy in the number type of the sums; zeros instead of padding, which may hold anything."""
-    return tl.load(edges + _place(at, b, h, x, y, f), mask=real, other=0.0).to(like.dtype.element_ty)
+def _read(place: tensor, real: tensor, like: tensor) -> tensor:
+    """Vectors in the number type of the sums; zeros instead of padding, which may hold anything."""
+    return tl.load(place, mask=real, other=0.0).to(like.dtype.element_ty)
+
+
+def _exact(number: float64, like: tensor) -> tensor:
+    """A number in the number type of the sums."""
+    return (tl.full((1, 1), 1.0, like.dtype.element_ty) * number).to(like.dtype.element_ty)
 
 
 def _forward(
@@ -195,18 +198,23 @@ def _forward(
     real_i, real_j = _real(node_mask, b, n, i), _real(node_mask, b, n, j)
     real = real_i[:, None] & real_j[None, :]  # (R, C)
     read_i, read_j = real_i[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
+    q_i, v1_i = _edges(q, q_at, b, h, i[None, :], 0, f), _edges(v1, v1_at, b, h, i[None, :], 0, f)
     if KEY_IS_IJ:
         # The compiler must not see that features are side by side, or it gives a thread only some of them.
-        key = _vectors(k, k_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+        key = _read(_edges(k, k_at, b, h, i3, j3, f3 * one), real[None, :, :] & (f3 < HEAD_DIM), lse)
+    else:
+        k_j = _edges(k, k_at, b, h, 0, j[None, :], f)
+    if v2 is not None:
+        v2_j = _edges(v2, v2_at, b, h, 0, j[None, :], f)
     most = tl.full((ROWS, COLUMNS), float("-inf"), lse.dtype.element_ty)  # the largest score so far
-    total = tl.zeros((ROWS, COLUMNS), lse.dtype.element_ty)
-    mixed = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    total = tl.full((ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
+    mixed = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     for pivot in tl.range(0, n, num_stages=STAGES):
-        real_l = _runs(node_mask, b, n, pivot)
-        q_il = _vectors(q, q_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
-        v1_il = _vectors(v1, v1_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
+        step, real_l = tl.cast(pivot, tl.int64), _runs(node_mask, b, n, pivot)
+        read_il, read_lj = read_i & real_l, read_j & real_l
+        q_il = _read(q_i + step * q_at[2], read_il, lse)[:, :, None]
         if not KEY_IS_IJ:
-            key = _vectors(k, k_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+            key = _read(k_j + step * k_at[1], read_lj, lse)[:, None, :]
         counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
         score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
         higher = tl.maximum(most, score)
@@ -215,18 +223,18 @@ def _forward(
         most, total = higher, total * shrink + weight
         if seed is not None:
             weight = tl.where(_kept(seed, drop_limit, bh, n, i[:, None], pivot, j[None, :]), weight, 0.0)
-        value = weight[None, :, :] * v1_il
+        value = weight[None, :, :] * _read(v1_i + step * v1_at[2], read_il, lse)[:, :, None]
         if v2 is not None:
-            value *= _vectors(v2, v2_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+            value *= _read(v2_j + step * v2_at[1], read_lj, lse)[:, None, :]
         mixed = mixed * shrink[None, :, :] + value
     # Without any pivot the log-sum-exp is infinite, which makes all weights zero in the backward pass.
     some, inside = total > 0, (i < n)[:, None] & (j < n)[None, :]
     total = tl.where(some, total, 1.0)
     edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
     tl.store(lse + edge, tl.where(some, most + tl.log(total), float("inf")), mask=inside)
-    mixed *= (1 / total * keep_factor)[None, :, :]
-    place = _place(out_at, b, h, i3, j3, f3)
-    tl.store(out + place, mixed.to(out.dtype.element_ty), mask=inside[None, :, :] & (f3 < HEAD_DIM))
+    mixed *= (_exact(keep_factor, lse) / total)[None, :, :]
+    place = _edges(out, out_at, b, h, i3, j3, f3)
+    tl.store(place, mixed.to(out.dtype.element_ty), mask=inside[None, :, :] & (f3 < HEAD_DIM))
 
 
 def _backward_il(
@@ -269,35 +277,40 @@ def _backward_il(
     real_i, real_l = _real(node_mask, b, n, i), _real(node_mask, b, n, pivot)
     real = real_i[:, None] & real_l[None, :]  # (R, C)
     read_i, read_l = real_i[None, :] & (f < HEAD_DIM), real_l[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
-    q_il = _vectors(q, q_at, b, h, i3, l3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
-    v1_il = _vectors(v1, v1_at, b, h, i3, l3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
-    dq_il = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
-    dv1_il = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    read = real[None, :, :] & (f3 < HEAD_DIM)
+    q_il = _read(_edges(q, q_at, b, h, i3, l3, f3 * one), read, lse)
+    v1_il = _read(_edges(v1, v1_at, b, h, i3, l3, f3 * one), read, lse)
+    dout_i = _edges(dout, dout_at, b, h, i[None, :], 0, f)
+    k_x = _edges(k, k_at, b, h, i[None, :] if KEY_IS_IJ else pivot[None, :], 0, f)
+    if v2 is not None:
+        v2_l = _edges(v2, v2_at, b, h, pivot[None, :], 0, f)
+    edge, keep_factor = tl.cast(bh, tl.int64) * n * n + i * n, _exact(keep_factor, lse)
+    dq_il = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
+    dv1_il = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     for j in tl.range(0, n, num_stages=STAGES):
-        real_j = _runs(node_mask, b, n, j)
-        edge = tl.cast(bh, tl.int64) * n * n + i * n + j
-        lse_ij = tl.load(lse + edge, mask=real_i & real_j, other=float("inf"))[:, None]
-        dot_ij = tl.load(dot + edge, mask=real_i & real_j, other=0.0)[:, None]
+        step, real_j = tl.cast(j, tl.int64), _runs(node_mask, b, n, j)
+        read_ij, read_lj = read_i & real_j, read_l & real_j
         if KEY_IS_IJ:
-            key = _vectors(k, k_at, b, h, i[None, :], j, f, read_i & real_j, lse)[:, :, None]
+            key = _read(k_x + step * k_at[2], read_ij, lse)[:, :, None]
         else:
-            key = _vectors(k, k_at, b, h, pivot[None, :], j, f, read_l & real_j, lse)[:, None, :]
+            key = _read(k_x + step * k_at[2], read_lj, lse)[:, None, :]
         counts = _counts(causal_from, real & real_j, i[:, None], pivot[None, :], j)
         score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
-        weight = tl.exp(score - lse_ij)
-        factor = _vectors(dout, dout_at, b, h, i[None, :], j, f, read_i & real_j, lse)[:, :, None]  # of v1
+        weight = tl.exp(score - tl.load(lse + edge + j, mask=real_i & real_j, other=float("inf"))[:, None])
+        factor = _read(dout_i + step * dout_at[2], read_ij, lse)[:, :, None]  # what v1 is multiplied with
         if v2 is not None:
-            factor = factor * _vectors(v2, v2_at, b, h, pivot[None, :], j, f, read_l & real_j, lse)[:, None, :]
+            factor = factor * _read(v2_l + step * v2_at[2], read_lj, lse)[:, None, :]
         dweight, used = tl.sum(v1_il * factor, 0), weight
         if seed is not None:
             keep = _kept(seed, drop_limit, bh, n, i[:, None], pivot[None, :], j)
             dweight, used = tl.where(keep, dweight * keep_factor, 0.0), tl.where(keep, weight * keep_factor, 0.0)
-        dq_il += (weight * (dweight - dot_ij))[None, :, :] * key
+        dscore = weight * (dweight - tl.load(dot + edge + j, mask=real_i & real_j, other=0.0)[:, None])
+        dq_il += dscore[None, :, :] * key
         dv1_il += used[None, :, :] * factor
     inside = ((i < n)[:, None] & (pivot < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
-    place = _place(made_at, b, h, i3, l3, f3)
-    tl.store(dq + place, (dq_il * HEAD_DIM**-0.5).to(dq.dtype.element_ty), mask=inside)
-    tl.store(dv1 + place, dv1_il.to(dv1.dtype.element_ty), mask=inside)
+    place = _edges(dq, made_at, b, h, i3, l3, f3)
+    tl.store(place, (dq_il * HEAD_DIM**-0.5).to(dq.dtype.element_ty), mask=inside)
+    tl.store(_edges(dv1, made_at, b, h, i3, l3, f3), dv1_il.to(dv1.dtype.element_ty), mask=inside)
 
 
 def _backward_lj(
@@ -340,42 +353,47 @@ def _backward_lj(
     real_l, real_j = _real(node_mask, b, n, pivot), _real(node_mask, b, n, j)
     real = real_l[:, None] & real_j[None, :]  # (R, C)
     read_l, read_j = real_l[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
-    if not KEY_IS_IJ:
-        key = _vectors(k, k_at, b, h, l3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
-        dk_lj = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    read = real[None, :, :] & (f3 < HEAD_DIM)
+    q_l, v1_l = _edges(q, q_at, b, h, 0, pivot[None, :], f), _edges(v1, v1_at, b, h, 0, pivot[None, :], f)
+    dout_j = _edges(dout, dout_at, b, h, 0, j[None, :], f)
+    if KEY_IS_IJ:
+        k_j = _edges(k, k_at, b, h, 0, j[None, :], f)
+    else:
+        key = _read(_edges(k, k_at, b, h, l3, j3, f3 * one), read, lse)
+        dk_lj = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     if v2 is not None:
-        v2_lj = _vectors(v2, v2_at, b, h, l3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
-        dv2_lj = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+        v2_lj = _read(_edges(v2, v2_at, b, h, l3, j3, f3 * one), read, lse)
+        dv2_lj = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
+    edge, keep_factor = tl.cast(bh, tl.int64) * n * n + j, _exact(keep_factor, lse)
     for i in tl.range(0, n, num_stages=STAGES):
-        real_i = _runs(node_mask, b, n, i)
-        edge = tl.cast(bh, tl.int64) * n * n + i * n + j
-        lse_ij = tl.load(lse + edge, mask=real_i & real_j, other=float("inf"))[None, :]
-        dot_ij = tl.load(dot + edge, mask=real_i & real_j, other=0.0)[None, :]
-        q_il = _vectors(q, q_at, b, h, i, pivot[None, :], f, read_l & real_i, lse)[:, :, None]
+        step, real_i = tl.cast(i, tl.int64), _runs(node_mask, b, n, i)
+        read_il, read_ij = read_l & real_i, read_j & real_i
+        q_il = _read(q_l + step * q_at[1], read_il, lse)[:, :, None]
         if KEY_IS_IJ:
-            key = _vectors(k, k_at, b, h, i, j[None, :], f, read_j & real_i, lse)[:, None, :]
+            key = _read(k_j + step * k_at[1], read_ij, lse)[:, None, :]
         counts = _counts(causal_from, real & real_i, i, pivot[:, None], j[None, :])
         score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
-        weight = tl.exp(score - lse_ij)
-        factor = _vectors(v1, v1_at, b, h, i, pivot[None, :], f, read_l & real_i, lse)[:, :, None]  # of v2
-        factor = factor * _vectors(dout, dout_at, b, h, i, j[None, :], f, read_j & real_i, lse)[:, None, :]
-        if v2 is not None:
-            dweight, used = tl.sum(v2_lj * factor, 0), weight
-        else:
-            dweight, used = tl.sum(factor, 0), weight
+        weight = tl.exp(score - tl.load(lse + edge + i * n, mask=real_i & real_j, other=float("inf"))[None, :])
+        factor = _read(v1_l + step * v1_at[1], read_il, lse)[:, :, None]  # what v2 is multiplied with
+        factor = factor * _read(dout_j + step * dout_at[1], read_ij, lse)[:, None, :]
         if seed is not None:
             keep = _kept(seed, drop_limit, bh, n, i, pivot[:, None], j[None, :])
-            dweight, used = tl.where(keep, dweight * keep_factor, 0.0), tl.where(keep, weight * keep_factor, 0.0)
         if not KEY_IS_IJ:
-            dk_lj += (weight * (dweight - dot_ij))[None, :, :] * q_il
+            dweight = tl.sum(factor, 0) if v2 is None else tl.sum(v2_lj * factor, 0)
+            if seed is not None:
+                dweight = tl.where(keep, dweight * keep_factor, 0.0)
+            dscore = weight * (dweight - tl.load(dot + edge + i * n, mask=real_i & real_j, other=0.0)[None, :])
+            dk_lj += dscore[None, :, :] * q_il
         if v2 is not None:
-            dv2_lj += used[None, :, :] * factor
+            if seed is not None:
+                weight = tl.where(keep, weight * keep_factor, 0.0)
+            dv2_lj += weight[None, :, :] * factor
     inside = ((pivot < n)[:, None] & (j < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
-    place = _place(made_at, b, h, l3, j3, f3)
     if not KEY_IS_IJ:
-        tl.store(dk + place, (dk_lj * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
+        place = _edges(dk, made_at, b, h, l3, j3, f3)
+        tl.store(place, (dk_lj * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
     if v2 is not None:
-        tl.store(dv2 + place, dv2_lj.to(dv2.dtype.element_ty), mask=inside)
+        tl.store(_edges(dv2, made_at, b, h, l3, j3, f3), dv2_lj.to(dv2.dtype.element_ty), mask=inside)
 
 
 def _backward_ij(
@@ -417,43 +435,48 @@ def _backward_ij(
     real_i, real_j = _real(node_mask, b, n, i), _real(node_mask, b, n, j)
     real = real_i[:, None] & real_j[None, :]  # (R, C)
     read_i, read_j = real_i[None, :] & (f < HEAD_DIM), real_j[None, :] & (f < HEAD_DIM)  # (F, R), (F, C)
-    key = _vectors(k, k_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
-    dout_ij = _vectors(dout, dout_at, b, h, i3, j3, f3 * one, real[None, :, :] & (f3 < HEAD_DIM), lse)
+    read = real[None, :, :] & (f3 < HEAD_DIM)
+    key = _read(_edges(k, k_at, b, h, i3, j3, f3 * one), read, lse)
+    dout_ij = _read(_edges(dout, dout_at, b, h, i3, j3, f3 * one), read, lse)
+    q_i, v1_i = _edges(q, q_at, b, h, i[None, :], 0, f), _edges(v1, v1_at, b, h, i[None, :], 0, f)
+    if v2 is not None:
+        v2_j = _edges(v2, v2_at, b, h, 0, j[None, :], f)
     edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
-    lse_ij = tl.load(lse + edge, mask=real, other=float("inf"))
-    dot_ij = tl.load(dot + edge, mask=real, other=0.0)
-    dk_ij = tl.zeros((FEATURES, ROWS, COLUMNS), lse.dtype.element_ty)
+    keep_factor = _exact(keep_factor, lse)
+    lse_ij, dot_ij = tl.load(lse + edge, mask=real, other=float("inf")), tl.load(dot + edge, mask=real, other=0.0)
+    dk_ij = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     for pivot in tl.range(0, n, num_stages=STAGES):
-        real_l = _runs(node_mask, b, n, pivot)
-        q_il = _vectors(q, q_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]
+        step, real_l = tl.cast(pivot, tl.int64), _runs(node_mask, b, n, pivot)
+        read_il, read_lj = read_i & real_l, read_j & real_l
+        q_il = _read(q_i + step * q_at[2], read_il, lse)[:, :, None]
         counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
         score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
         weight = tl.exp(score - lse_ij)
-        factor = _vectors(v1, v1_at, b, h, i[None, :], pivot, f, read_i & real_l, lse)[:, :, None]  # of dout
+        factor = _read(v1_i + step * v1_at[2], read_il, lse)[:, :, None]  # what dout is multiplied with
         if v2 is not None:
-            factor = factor * _vectors(v2, v2_at, b, h, pivot, j[None, :], f, read_j & real_l, lse)[:, None, :]
+            factor = factor * _read(v2_j + step * v2_at[1], read_lj, lse)[:, None, :]
         dweight = tl.sum(dout_ij * factor, 0)
         if seed is not None:
             keep = _kept(seed, drop_limit, bh, n, i[:, None], pivot, j[None, :])
             dweight = tl.where(keep, dweight * keep_factor, 0.0)
         dk_ij += (weight * (dweight - dot_ij))[None, :, :] * q_il
     inside = ((i < n)[:, None] & (j < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
-    place = _place(made_at, b, h, i3, j3, f3)
-    tl.store(dk + place, (dk_ij * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
+    place = _edges(dk, made_at, b, h, i3, j3, f3)
+    tl.store(place, (dk_ij * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
 
 
 # --- compiling and launching them ---------------------------------------------------------------------------------
 
-_HELPERS = (_mix64, _mix32, _kept, _tile, _real, _runs, _counts, _place, _vectors)
+_HELPERS = (_mix64, _mix32, _kept, _tile, _real, _runs, _counts, _edges, _read, _exact)
 _KERNELS = {  # and how many blocks of (F, R, C) numbers each keeps in registers
     "forward": (_forward, 2),
     "backward_il": (_backward_il, 4),
     "backward_lj": (_backward_lj, 4),
     "backward_ij": (_backward_ij, 3),
 }
-_NUMBERS_A_THREAD = 128  # of those blocks, at most; a thread has 255 registers
+_WORDS_A_THREAD = 128  # for those blocks, at most; a thread has 255 registers
 _TILES = ((4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32))
-_INTERPRETED_TILE = {"ROWS": 4, "COLUMNS": 2, "STAGES": 1}  # so small that small graphs have many, some of them ragged
+_INTERPRETED_TILE = {"ROWS": 4, "COLUMNS": 4, "STAGES": 1}  # so small that small graphs have many, some of them ragged
 _NOT_SPECIALIZED = ("n", "causal_from", "drop_limit", "one", "size")  # no compiling again for another value
 
 
@@ -463,18 +486,23 @@ def _kernels() -> dict[str, Any]:
     import triton
     import triton.language
 
-    names = {"tl": triton.language, **{name: getattr(triton.language, name) for name in ("tensor", "constexpr", "float64")}}
-    globals().update(names | {helper.__name__: triton.jit(helper) for helper in _HELPERS})
+    names = {
+        "tl": triton.language,
+        **{name: getattr(triton.language, name) for name in ("tensor", "constexpr", "float64")},
+    }
+    if not _INTERPRETED:  # the interpreter runs plain functions as well, and much faster
+        names |= {helper.__name__: triton.jit(helper) for helper in _HELPERS}
+    globals().update(names)
+    configs = [
+        triton.Config({"ROWS": rows, "COLUMNS": columns, "STAGES": stages}, num_warps=warps, num_stages=stages)
+        for rows, columns in _TILES
+        for warps in (1, 2, 4, 8)
+        for stages in (1, 3)
+    ]
     compiled = {}
     for name, (function, blocks) in _KERNELS.items():
         kernel = triton.jit(function, do_not_specialize=_NOT_SPECIALIZED)
         if not _INTERPRETED:
-            configs = [
-                triton.Config({"ROWS": rows, "COLUMNS": columns, "STAGES": stages}, num_warps=warps, num_stages=stages)
-                for rows, columns in _TILES
-                for warps in (2, 4, 8)
-                for stages in (1, 3)
-            ]
             prune = {"early_config_prune": functools.partial(_worth_trying, blocks=blocks)}
             kernel = triton.autotune(configs, key=["size", "HEAD_DIM"], prune_configs_by=prune)(kernel)
         compiled[name] = kernel
@@ -482,18 +510,27 @@ def _kernels() -> dict[str, Any]:
 
 
 def _worth_trying(configs: list[Any], named: dict[str, Any], *, blocks: int, **given: Any) -> list[Any]:
-    """The tiles that use the registers of a thread well and are not larger than the graph; at least the smallest."""
+    """For each number of warps, the largest tile that has room in their registers and is not larger than the graph."""
     arguments = named | given
+    words = blocks * arguments["FEATURES"] * arguments["lse"].element_size() // 4  # a thread's, with an edge a thread
+    best: dict[tuple[int, int], Any] = {}  # (tile, stages) -> with the fewest warps
+    for warps, stages in sorted({(config.num_warps, config.num_stages) for config in configs}):
+        fitting = [
+            config
+            for config in configs
+            if (config.num_warps, config.num_stages) == (warps, stages)
+            and config.kwargs["COLUMNS"] <= max(4, arguments["size"])
+            and words * _edges_in(config) <= _WORDS_A_THREAD * 32 * warps
+        ]
+        if fitting:
+            largest = max(fitting, key=_edges_in)
+            best.setdefault((_edges_in(largest), stages), largest)
+    return list(best.values()) or [min(configs, key=lambda config: _edges_in(config) / config.num_warps)]
 
-    def numbers(config: Any) -> float:
-        tile = config.kwargs["ROWS"] * config.kwargs["COLUMNS"]
-        return blocks * tile * arguments["FEATURES"] / (32 * config.num_warps)
 
-    def fits(config: Any) -> bool:
-        small = config.kwargs["COLUMNS"] <= max(4, arguments["size"])
-        return small and _NUMBERS_A_THREAD / 4 < numbers(config) <= _NUMBERS_A_THREAD
-
-    return [config for config in configs if fits(config)] or [min(configs, key=numbers)]
+def _edges_in(config: Any) -> int:
+    rows, columns = config.kwargs["ROWS"], config.kwargs["COLUMNS"]
+    return int(rows * columns)
 
 
 def _launch(
@@ -513,7 +550,13 @@ def _launch(
         return (batch * heads * -(-n // meta["ROWS"]) * -(-n // meta["COLUMNS"]),)
 
     arguments = {
-        "q": q, "k": k, "v1": v1, "v2": v2, "q_at": q.stride(), "k_at": k.stride(), "v1_at": v1.stride(),
+        "q": q,
+        "k": k,
+        "v1": v1,
+        "v2": v2,
+        "q_at": q.stride(),
+        "k_at": k.stride(),
+        "v1_at": v1.stride(),
         "v2_at": None if v2 is None else v2.stride(),
         "node_mask": None if node_mask is None else node_mask.contiguous().view(torch.uint8),
         "seed": seed,
