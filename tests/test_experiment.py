@@ -64,7 +64,12 @@ def test_runs_are_done_recorded_and_then_known(file: Path, tmp_path: Path) -> No
     changed = yaml.safe_load(file.read_text())
     changed["runs"][0]["set"] = {**TINY, "model.dim": 16}
     file.write_text(yaml.safe_dump(changed))
-    assert [run.state for run in plan(Experiment.read(file), tmp_path / "runs")] == ["waiting", "waiting", "known"]
+    planned = plan(Experiment.read(file), tmp_path / "runs")
+    assert [(run.config.preset, run.config.seed, run.state) for run in planned] == [
+        ("clutrr/cpu", 1, "waiting"),
+        ("clutrr/cpu-untied", 5, "known"),
+        ("clutrr/cpu", 2, "waiting"),
+    ]
 
 
 def test_a_finished_run_that_nobody_recorded_is_collected(file: Path, tmp_path: Path) -> None:

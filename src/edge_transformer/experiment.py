@@ -93,19 +93,20 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
     results = Path(experiment.results)
     known = {record.key: record for record in (read_records(results) if results.exists() else [])}
     fingerprints: dict[str, str] = {}
-    planned = []
+    planned: list[tuple[int, Run]] = []
     for entry in experiment.runs:
         data = entry.data or experiment.data
         if data not in fingerprints:
             fingerprints[data] = get_task(experiment.task).data.fingerprint(Path(data))
-        for seed in entry.seeds or experiment.seeds:
+        for turn, seed in enumerate(entry.seeds or experiment.seeds):
             config = RunConfig.from_preset(experiment.task, entry.preset, entry.set, seed)
             run = Run(config, data, Path(runs_folder) / config.folder_name(data))
             run.record = known.get(run_key(config.task, fingerprints[data], config.settings, seed))
             if run.record:
                 run.state = "known"
-            planned.append(run)
-    return planned
+            planned.append((turn, run))
+    # First seeds of all presets, then second ones: what there is of an unfinished experiment can be compared.
+    return [run for _, run in sorted(planned, key=lambda turn_and_run: turn_and_run[0])]
 
 
 def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Path = "runs") -> list[Run]:
