@@ -30,6 +30,7 @@ from torch import Tensor
 
 from ..native import drop_below
 
+_OLDEST = (3, 3)  # version of Triton whose kernels take tuples
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTERPRETED = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on", "y")
 
@@ -390,6 +391,8 @@ _NOT_SPECIALIZED = ("n", "causal_from", "drop_limit", "one", "size")  # no compi
 def _kernels() -> dict[str, Any]:
     """The kernels, tuned for the GPU when they first run for a size; plain ones if they are interpreted."""
     triton: Any = importlib.import_module("triton")
+    if tuple(map(int, triton.__version__.split(".")[:2])) < _OLDEST:
+        raise RuntimeError(f"Triton {triton.__version__} is too old: {'.'.join(map(str, _OLDEST))} or newer is needed")
     language = triton.language
     names = {"tl": language, "tensor": language.tensor, "constexpr": language.constexpr, "float64": language.float64}
     if not _INTERPRETED:  # the interpreter runs plain functions as well, and much faster
