@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -82,16 +83,19 @@ def test_a_finished_run_that_nobody_recorded_is_collected(file: Path, tmp_path: 
     assert len(read_records(experiment.results)) == 3
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the processes to kill in /proc")
 def test_a_killed_experiment_goes_on(file: Path, tmp_path: Path) -> None:
     values = yaml.safe_load(file.read_text())
     for entry in values["runs"]:
         entry["set"] = {**TINY, "train.epochs": 60}
     file.write_text(yaml.safe_dump(values))
     command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(tmp_path / "runs")]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_for(tmp_path / "runs", "*/run.json")
-    os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
+    for pid in processes_that_mention(str(tmp_path / "runs")):  # the power fails for all of them
+        os.kill(pid, signal.SIGKILL)
     time.sleep(0.2)  # until the system has let go of the locks
     runs = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
     assert [run.state for run in runs] == ["finished"] * 3, [run.last_words for run in runs if run.state == "failed"]
@@ -112,10 +116,29 @@ def test_sigterm_stops_the_runs_too(file: Path, tmp_path: Path) -> None:
     assert lock(folder / "lock") is not None, "the run's process is still there"
 
 
+def processes_that_mention(text: str) -> list[int]:
+    lines = {path: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")}
+    return [int(path.parent.name) for path, line in lines.items() if text.encode() in line]
+
+
 def wait_for(folder: Path, pattern: str) -> None:
     deadline = time.monotonic() + 120
     while not list(folder.glob(pattern)) and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def test_the_record_of_other_settings_is_not_collected(file: Path, tmp_path: Path) -> None:
+    experiment = Experiment.read(file)
+    runs = plan(experiment, tmp_path / "runs")
+    run_experiment(experiment, runs_folder=tmp_path / "runs")
+    records = {record.preset: record for record in read_records(experiment.results)}
+    Path(experiment.results).unlink()
+    other = dataclasses.replace(records["clutrr/cpu-untied"], settings={"model": {"dim": 9}})
+    untied = next(run for run in runs if run.config.preset == "clutrr/cpu-untied")
+    (untied.folder / "record.json").write_text(other.to_json())
+    states = {run.folder: run.state for run in run_experiment(experiment, runs_folder=tmp_path / "runs")}
+    assert other not in read_records(experiment.results)
+    assert list(states.values()).count("finished") >= 2
 
 
 def test_a_failing_run_does_not_stop_the_others(file: Path, tmp_path: Path) -> None:

@@ -101,14 +101,17 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("kills", [(1,), (4, 5), (9, 13, 17)])
+UNTIED = {"model.tied": False, "model.layers": 4}  # with random depth, some layers get no gradient in some steps
+
+
+@pytest.mark.parametrize(("kills", "changes"), [((1,), {}), ((4, 5), UNTIED), ((9, 13, 17), {}), ((11,), UNTIED)])
 def test_a_killed_run_ends_with_the_same_bits(
-    families: Path, tmp_path: Path, kills: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    families: Path, tmp_path: Path, kills: tuple[int, ...], changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make_trainer(families, tmp_path / "whole").train()
+    whole = make_trainer(families, tmp_path / "whole", **changes).train()
     assert whole is not None
     for kill in kills:  # die in the middle of a step, some steps after the last checkpoint
-        trainer = make_trainer(families, tmp_path / "cut")
+        trainer = make_trainer(families, tmp_path / "cut", **changes)
         average = trainer._average_weights
 
         def die(trainer: Trainer = trainer, average: Any = average, kill: int = kill) -> None:
@@ -120,7 +123,7 @@ def test_a_killed_run_ends_with_the_same_bits(
         with pytest.raises(Killed):
             trainer.train(checkpoint_seconds=0.02)
         trainer.release_folder()  # as the end of the process would
-    resumed = make_trainer(families, tmp_path / "cut")
+    resumed = make_trainer(families, tmp_path / "cut", **changes)
     record = resumed.train()
     assert record is not None
     assert record.metrics == whole.metrics
@@ -165,8 +168,12 @@ def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+# Dropout and random depth are drawn by each process for itself.
+SAME_ON_ALL = {**TINY, "model.dropout": 0.0, "model.min_layers": "null", "train.epochs": 1}
+
+
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:
-    changes = [f"--set={name}={value}" for name, value in {**TINY, "model.dropout": 0.0, "train.epochs": 1}.items()]
+    changes = [f"--set={name}={value}" for name, value in SAME_ON_ALL.items()]
     arguments = ["train", "clutrr", "--data", str(families), *changes, "--threads", "1", "--precision", "64-true"]
     arguments += ["--device", "cpu"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -186,6 +193,20 @@ def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) ->
     make_trainer(families, tmp_path / "run").release_folder()
     with pytest.raises(UserError, match=r"holds another run.*settings"):
         make_trainer(families, tmp_path / "run", **{"model.dim": 32})
+
+
+def test_what_a_killed_process_was_writing_is_no_obstacle(families: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/.run.json.abc.tmp").write_text("{")
+    make_trainer(families, tmp_path / "run").release_folder()
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "lock"}
+
+
+def test_a_damaged_record_is_said(families: Path, tmp_path: Path) -> None:
+    make_trainer(families, tmp_path / "run").release_folder()
+    (tmp_path / "run/record.json").write_text('{"task": 3}')
+    with pytest.raises(UserError, match=r"record\.json"):
+        make_trainer(families, tmp_path / "run").train()
 
 
 def test_a_foreign_folder_is_refused(families: Path, tmp_path: Path) -> None:
@@ -247,6 +268,7 @@ def test_the_average_is_what_is_scored_and_saved(families: Path, tmp_path: Path)
     [
         ("train.epochs", 0, "epochs must be at least 1"),
         ("train.lr", "fast", "train.lr: found 'fast'; expected a number"),
+        ("train.lr", float("nan"), "train.lr: found nan; expected a number"),
         ("train.optimizer", "sgd", "optimizer='sgd' is not known"),
         ("train.speed", 1, "unknown setting 'speed'"),
         ("data.train_k", "2", "data.train_k"),

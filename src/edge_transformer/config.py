@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -111,7 +112,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if isinstance(value, Mapping):
             return from_dict(typing.cast(type, hint), value, where)
     elif hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
             return float(value)
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool):

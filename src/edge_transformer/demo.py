@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_K, TEST_K = (2, 3, 4), tuple(range(2, 11))
-ROWS, TEST_ROWS = 6_000, 100
+ROWS, TEST_ROWS = 10_000, 100
 
 
 def run_demo(
@@ -34,7 +35,10 @@ def run_demo(
     if not families.exists():
         with bar("generating families", ROWS + TEST_ROWS * len(TEST_K)) as generating:
             stories = generate(TRAIN_K, TEST_K, ROWS, seed=1, test_rows=TEST_ROWS, progress=generating.advance)
-        write_clutrr(families, *stories)
+        aside = folder / "families.tmp"
+        shutil.rmtree(aside, ignore_errors=True)
+        write_clutrr(aside, *stories)
+        aside.rename(families)  # a folder of this name is a whole one
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
     run = RunConfig.from_preset("clutrr", preset, {}, seed=1)
     trainer = Trainer(run, run.load_data(families), folder / "run", Hardware("cpu", threads=threads))

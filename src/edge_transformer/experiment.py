@@ -25,7 +25,7 @@ from .config import from_dict
 from .errors import UserError
 from .presets import read_yaml
 from .progress import console
-from .records import Record, append_record, read_records, run_key
+from .records import Key, Record, append_record, read_record, read_records, run_key
 from .run import RunConfig
 from .tasks import get_task
 from .train import RECORD_FILE, STATUS_FILE
@@ -68,6 +68,7 @@ class Run:
     config: RunConfig
     data: str
     folder: Path
+    key: Key
     state: str = "waiting"  # "waiting" | "running" | "finished" | "failed" | "known": in the results before we started
     process: subprocess.Popen[bytes] | None = None
     record: Record | None = None
@@ -100,8 +101,8 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
             fingerprints[data] = get_task(experiment.task).data.fingerprint(Path(data))
         for turn, seed in enumerate(entry.seeds or experiment.seeds):
             config = RunConfig.from_preset(experiment.task, entry.preset, entry.set, seed)
-            run = Run(config, data, Path(runs_folder) / config.folder_name(data))
-            run.record = known.get(run_key(config.task, fingerprints[data], config.settings, seed))
+            key = run_key(config.task, fingerprints[data], config.settings, seed)
+            run = Run(config, data, Path(runs_folder) / config.folder_name(data), key, record=known.get(key))
             if run.record:
                 run.state = "known"
             planned.append((turn, run))
@@ -121,7 +122,7 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
                 for run in runs:
                     _advance(run, runs, jobs, Path(experiment.results))
                 time.sleep(0.2)
-    except KeyboardInterrupt:
+    except BaseException:  # whatever ends us, no run is left behind
         _stop(runs)
         raise
     console.print(_table(runs))
@@ -148,7 +149,7 @@ def _stoppable() -> Iterator[None]:
 
 def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
     if run.state == "waiting":
-        if (run.folder / RECORD_FILE).exists():  # finished earlier, but not yet in the results
+        if _has_finished(run):  # earlier, but it is not yet in the results
             _collect(run, results)
         elif sum(other.state == "running" for other in runs) < jobs:
             _start(run)
@@ -157,6 +158,12 @@ def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
             _collect(run, results)
         else:
             run.state = "failed"
+
+
+def _has_finished(run: Run) -> bool:
+    """Whether the folder of a run holds its record, and not that of a run before some preset or data file changed."""
+    path = run.folder / RECORD_FILE
+    return path.exists() and read_record(path).key == run.key
 
 
 def _start(run: Run) -> None:
@@ -168,13 +175,14 @@ def _start(run: Run) -> None:
             stderr=log,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for us; we then ask the runs to stop, once
         )
     run.state = "running"
 
 
 def _collect(run: Run, results: Path) -> None:
     """Add the record that a finished run left in its folder to the results."""
-    run.record = Record(**read_json(run.folder / RECORD_FILE))
+    run.record = read_record(run.folder / RECORD_FILE)
     append_record(results, run.record)
     run.state = "finished"
 

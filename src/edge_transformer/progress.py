@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,9 @@ def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[B
         TimeElapsedColumn(),
         *((TextColumn("left"), TimeRemainingColumn()) if total else ()),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal or os.environ.get("RANK", "0") != "0"
+    ) as progress:
         shown = Bar(progress, description, total)
         if done:
             shown.advance(done)

@@ -47,7 +47,7 @@ class Record:
     versions: dict[str, str]  # "torch": "2.13.0"
     command: str
     finished: str  # ISO 8601
-    settings: dict[str, Any] = field(default_factory=dict)  # all of them: the preset's with the overrides applied
+    settings: dict[str, Any] = field(default_factory=dict)  # as the preset has them, overrides applied
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
@@ -171,6 +171,14 @@ def read_records(where: str | Path | Iterable[str | Path]) -> list[Record]:
     """
     paths = [where] if isinstance(where, str | Path) else list(where)
     return [record for path in paths for file in _files(Path(path)) for record in _read_file(file)]
+
+
+def read_record(path: str | Path) -> Record:
+    """The single record in a run's folder."""
+    try:
+        return _parse_line(Path(path), 1, Path(path).read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
 
 
 def latest_runs(records: Iterable[Record]) -> list[Record]:

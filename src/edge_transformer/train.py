@@ -28,7 +28,7 @@ from .data.batching import shuffled_batches
 from .errors import UserError
 from .files import lock
 from .progress import Bar, bar, console
-from .records import Record
+from .records import Record, read_record
 from .run import DEFAULT_PRECISION, Hardware, RunConfig, TrainConfig
 from .tasks.base import TaskData, TaskModel
 
@@ -80,7 +80,7 @@ class Trainer:
     def train(self, checkpoint_seconds: float = 60.0) -> Record | None:
         """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint."""
         if (self.folder / RECORD_FILE).exists():
-            return Record(**read_json(self.folder / RECORD_FILE))
+            return read_record(self.folder / RECORD_FILE)
         saved = started = self._started = time.monotonic()
         before = self.minutes
         with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
@@ -92,8 +92,7 @@ class Trainer:
                 if rest == 0 and (last or finished_epochs % self.config.evaluate_every == 0):
                     self._evaluate(finished_epochs)
                     self.minutes = before + (time.monotonic() - started) / 60
-                stop = self._any_process(bool(stopped))
-                due = self._any_process(time.monotonic() - saved >= checkpoint_seconds)
+                stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
                 if stop or last or due:
                     self.save_checkpoint()
                     saved = time.monotonic()
@@ -116,18 +115,22 @@ class Trainer:
         """Move the weights once, by the gradient of these rows; the loss before that."""
         loss = self._accumulate_gradients(rows)
         if not math.isfinite(loss):
-            raise UserError(
-                f"the loss is {loss} at step {self.step} of {self.total_steps}: training diverged; "
-                "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
-            )
-        if self.config.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            raise self._diverged("loss", loss)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        if not math.isfinite(norm):
+            raise self._diverged("gradient", float(norm))
         rate = learning_rate(self.config, self.step, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self._average_weights()
         return loss
+
+    def _diverged(self, what: str, value: float) -> UserError:
+        return UserError(
+            f"the {what} is {value} at step {self.step} of {self.total_steps}: training diverged; "
+            "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
+        )
 
     def _epoch(self, epoch: int) -> list[Tensor]:
         """The batches of an epoch, made when its first one is asked for."""
@@ -138,7 +141,8 @@ class Trainer:
 
     def _accumulate_gradients(self, rows: Tensor) -> float:
         """Set the gradients to those of the mean loss of `rows`, over all processes; return that loss."""
-        self.optimizer.zero_grad(set_to_none=False)
+        for parameter in self.model.parameters():
+            _gradient(parameter).zero_()  # zero, not none: a weight without gradient still moves by its momentum
         share = rows[self.fabric.global_rank :: self.fabric.world_size]
         weight = self.data.weight(rows)
         total = torch.zeros((), device=self.device)
@@ -150,7 +154,7 @@ class Trainer:
                 self.fabric.backward(loss)
                 total += loss.detach()
         if self.fabric.world_size > 1:
-            gradients = [_gradient(weight) for weight in self.model.parameters()]
+            gradients = [_gradient(parameter) for parameter in self.model.parameters()]
             flat = torch.cat([total.reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
             torch.distributed.all_reduce(flat)
             total, *parts = flat.split([1, *(gradient.numel() for gradient in gradients)])
@@ -205,7 +209,9 @@ class Trainer:
             versions=_versions(),
             command=self.command,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
-            settings=self.run.settings,
+            settings=self.run.settings
+            if self.precision == DEFAULT_PRECISION
+            else {**self.run.settings, "precision": self.precision},
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
@@ -221,6 +227,28 @@ class Trainer:
         mine = {**to_dict(self.run), "data_identity": self.data.identity(), "processes": self.fabric.world_size}
         if self.precision != DEFAULT_PRECISION:
             mine["precision"] = self.precision
+        if self.fabric.global_rank == 0:
+            self._lock = lock(self.folder / LOCK_FILE)
+            if self._lock is None:
+                raise UserError(f"{self.folder}: another process is training in this folder")
+            try:
+                self._check_folder(mine)
+            except UserError:
+                self.release_folder()
+                raise
+        self.fabric.barrier()
+        if (self.folder / CHECKPOINT_FILE).exists():
+            try:
+                self._load_checkpoint()
+            except UserError:
+                self.release_folder()
+                raise
+        self.fabric.barrier()
+
+    def _check_folder(self, mine: dict[str, Any]) -> None:
+        """Refuse a folder that holds something else; write down in an empty one whose it is."""
+        for left_behind in self.folder.glob(".*.tmp"):  # by a process that was killed while it wrote
+            left_behind.unlink()
         run_file = self.folder / RUN_FILE
         if run_file.exists():
             theirs = read_json(run_file)
@@ -230,22 +258,10 @@ class Trainer:
                         f"{self.folder}: holds another run; its {name} is {theirs.get(name)!r}, "
                         f"this one's is {mine[name]!r}. Choose another --out, or delete the folder"
                     )
-        elif self.folder.exists() and any(path.name != LOCK_FILE for path in self.folder.iterdir()):
+        elif any(path.name != LOCK_FILE for path in self.folder.iterdir()):
             raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
-        self.fabric.barrier()
-        if self.fabric.global_rank == 0:
-            self._lock = lock(self.folder / LOCK_FILE)
-            if self._lock is None:
-                raise UserError(f"{self.folder}: another process is training in this folder")
-            if not run_file.exists():
-                write_json(run_file, mine)
-        if (self.folder / CHECKPOINT_FILE).exists():
-            try:
-                self._load_checkpoint()
-            except UserError:
-                self.release_folder()
-                raise
-        self.fabric.barrier()
+        else:
+            write_json(run_file, mine)
 
     def release_folder(self) -> None:
         """Let another process train in this folder; the end of this process does the same."""
@@ -284,10 +300,10 @@ class Trainer:
         path = self.folder / CHECKPOINT_FILE
         tensors, state = load_checkpoint(path)
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "random": {}, "optimizer": {}}
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            parts[part][rest] = tensor
         try:
+            for name, tensor in tensors.items():
+                part, _, rest = name.partition(".")
+                parts[part][rest] = tensor
             self.model.load_state_dict(parts["model"])
             with torch.no_grad():
                 for number, weight in enumerate(self.averaged):
@@ -324,25 +340,26 @@ class Trainer:
             return [state]
         return list(self.fabric.all_gather(state.to(self.device)).cpu().unbind(0))
 
-    def _any_process(self, value: bool) -> bool:
-        """Whether any process says yes: all of them must stop, or save, at the same step."""
+    def _any_process(self, *values: bool) -> list[bool]:
+        """Whether any process says yes, for each value: all of them must stop, or save, at the same step."""
         if self.fabric.world_size == 1:
-            return value
-        flag = torch.tensor(float(value), device=self.device)
-        torch.distributed.all_reduce(flag)
-        return bool(flag > 0)
+            return list(values)
+        flags = torch.tensor(values, dtype=torch.float32, device=self.device)
+        torch.distributed.all_reduce(flags)
+        return [flag > 0 for flag in flags.tolist()]
 
 
 def _gradient(weight: nn.Parameter) -> Tensor:
-    """The gradient of a weight, zero where no row of this process had one."""
+    """The gradient of a weight, made where it has none yet."""
     if weight.grad is None:
         weight.grad = torch.zeros_like(weight)
     return weight.grad
 
 
 def _copy(source: list[Tensor], model: nn.Module) -> None:
+    """Set the weights of a model; an empty list leaves them as they are."""
     with torch.no_grad():
-        for weight, value in zip(model.parameters(), source, strict=False):
+        for weight, value in zip(model.parameters() if source else (), source, strict=True):
             weight.copy_(value)
 
 

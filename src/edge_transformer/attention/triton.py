@@ -208,11 +208,10 @@ def _forward(
         if v2 is not None:
             value *= _read(v2_j + step * v2_at[1], read_lj, lse)[:, None, :]
         mixed = mixed * shrink[None, :, :] + value
-    # Without any pivot the log-sum-exp is infinite, which makes all weights zero in the backward pass.
-    some, inside = total > 0, (i < n)[:, None] & (j < n)[None, :]
-    total = tl.where(some, total, 1.0)
+    total = tl.where(total > 0, total, 1.0)  # only edges of padding nodes have no pivot; they get zeros
+    inside = (i < n)[:, None] & (j < n)[None, :]
     edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
-    tl.store(lse + edge, tl.where(some, most + tl.log(total), float("inf")), mask=inside)
+    tl.store(lse + edge, most + tl.log(total), mask=inside)
     mixed *= (_exact(keep_factor, lse) / total)[None, :, :]
     place = _edges(out, out_at, b, h, i3, j3, f3)
     tl.store(place, mixed.to(out.dtype.element_ty), mask=inside[None, :, :] & (f3 < HEAD_DIM))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -287,8 +288,33 @@ def write_clutrr(folder: str | Path, train: Sequence[Story], tests: Mapping[int,
     return [folder / name for name in files]
 
 
+_PLAIN = re.compile(r"[^\W\d_]+([- ][^\W\d_]+)*")  # words of letters: nothing that CSV or a literal could misread
+
+
+@lru_cache(maxsize=65536)
+def _is_plain_text(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None and text.isprintable()
+
+
+def _is_plain(story: Story) -> bool:
+    """Whether a story is so ordinary that reading its row back cannot give anything else."""
+    facts = [fact for step in story.proof for fact in (step.conclusion, *step.premises)]
+    nodes = {*story.query, *(node for edge in story.edges for node in edge)}
+    nodes |= {node for start, _, end in facts for node in (start, end)}
+    texts = {story.target, *story.names, *story.relations, *story.genders, *(relation for _, relation, _ in facts)}
+    return (
+        0 < len(story.edges) == len(set(story.edges)) == len(story.relations)
+        and len(set(story.names)) == story.size == len(story.genders) <= MAX_NODES
+        and nodes <= set(range(story.size))
+        and story.needed is None
+        and all(map(_is_plain_text, texts))
+    )
+
+
 def _row_text(number: int, story: Story, split: str, path: Path) -> str:
     """A story as a row of CSV that is sure to be read back as the same story."""
+    if _is_plain(story):
+        return _csv_line(_format_row(number, story, split))
 
     def fail(reason: str) -> UserError:
         return UserError(f"{path}: story {number} (counted from 0) cannot be written in CLUTRR's layout: {reason}")

@@ -216,7 +216,8 @@ class RelationData(TaskData):
         batch = batch.to(device)
         logits = model(batch.labels, batch.query)
         # The same graph may stand for several rows, even with different answers: each counts once.
-        return -(batch.counts * logits.float().log_softmax(-1)).sum()
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        return -(batch.counts * logits.log_softmax(-1)).sum()
 
     def evaluation_rows(self) -> int:
         return sum(len(table) for table in self._tables.values())
