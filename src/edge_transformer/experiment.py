@@ -154,7 +154,7 @@ def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
         elif sum(other.state == "running" for other in runs) < jobs:
             _start(run)
     elif run.state == "running" and run.process is not None and run.process.poll() is not None:
-        if run.process.returncode == 0:
+        if run.process.returncode == 0 and _has_finished(run):
             _collect(run, results)
         else:
             run.state = "failed"

@@ -83,7 +83,7 @@ class RunConfig:
         return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
 
     def folder_name(self, data: str | Path) -> str:
-        """A name for the run's folder that other runs do not have."""
+        """A name for the run's folder, different for other settings, seeds and names of data folders."""
         parts = [Path(self.preset).with_suffix("").as_posix().strip("./").replace("/", "-"), Path(data).resolve().name]
         if self.overrides:
             parts.append(f"{zlib.crc32(canonical_json(self.overrides).encode()):08x}")
@@ -92,7 +92,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where a run is computed. It changes the speed, not the meaning, of a run."""
+    """Where and how exactly a run is computed."""
 
     device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
     precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"

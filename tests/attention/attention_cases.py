@@ -11,14 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.attention import ENGINES, KEYS, VALUES
+from edge_transformer.attention import ENGINES, KEYS, VALUES, triton
 from edge_transformer.attention.einsum import einsum_attention
 from edge_transformer.native import unavailable
 
 Attend = Callable[..., Tensor]  # called like einsum_attention
 Parts = tuple[Tensor, Tensor, Tensor, Any]  # q, k, v1 and v2, which is None for the value ablation
 needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
-EVERY_ENGINE = [pytest.param(name, marks=needs_kernels if name == "native" else ()) for name in ENGINES]
+needs_triton = pytest.mark.skipif(triton.unavailable() is not None, reason=str(triton.unavailable()))
+_NEEDS = {"native": needs_kernels, "triton": needs_triton}
+EVERY_ENGINE = [pytest.param(name, marks=_NEEDS.get(name, ())) for name in ENGINES]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..native import unavailable, usable_for
+from . import triton
 from .blocked import blocked_attention
 from .einsum import einsum_attention
 from .native import native_attention, native_attention_packed
@@ -23,6 +24,7 @@ ENGINES: dict[str, Callable[..., Tensor]] = {
     "einsum": einsum_attention,
     "blocked": blocked_attention,
     "native": native_attention,
+    "triton": triton.triton_attention,
 }
 
 
@@ -88,12 +90,17 @@ def packed_triangular_attention(
 def resolve_engine(engine: str, like: Tensor) -> str:
     """The engine that will run for this request on tensors like this one."""
     if engine == "auto":
+        if like.is_cuda and triton.usable_for(like):
+            return "triton"
         return "native" if usable_for(like) else "blocked"
     if engine not in ENGINES:
         raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
     if engine == "native" and not usable_for(like):
         reason = unavailable() or f"it computes float32 and float64 on the CPU, not {like.dtype} on {like.device}"
         raise ValueError(f'engine="native" cannot be used: {reason}')
+    if engine == "triton" and not triton.usable_for(like):
+        reason = triton.unavailable() or f"it does not compute {like.dtype} on {like.device}"
+        raise ValueError(f'engine="triton" cannot be used: {reason}')
     return engine
 
 

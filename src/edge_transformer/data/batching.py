@@ -2,7 +2,7 @@
 
 A training step takes a random batch of rows, as usual. The rows are then grouped by the size of their graphs, so that
 no group has any padding, and rows with the same graph are computed once and weighted. The sum over the groups is
-exactly the loss of the batch.
+the loss of the batch (rows with the same graph share a dropout mask).
 """
 
 from __future__ import annotations
