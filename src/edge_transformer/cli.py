@@ -102,7 +102,7 @@ def train(
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Folder for data, model and figure.")] = Path("demo"),
-    threads: ThreadsOption = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; the model is too small to gain from many.")] = 1,
 ) -> None:
     """From nothing to a trained model in a few minutes: generated families, a table, a figure, an answered question.
 
