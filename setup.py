@@ -2,12 +2,14 @@
 
 from setuptools import Extension, setup
 
+HEADERS = ("attention_kernel", "attention_forward", "attention_backward", "random", "threads")
+
 setup(
     ext_modules=[
         Extension(
             "edge_transformer.native._kernels",
             sources=["src/edge_transformer/native/attention.c", "src/edge_transformer/native/elementwise.c"],
-            depends=["src/edge_transformer/native/attention_kernel.h", "src/edge_transformer/native/random.h"],
+            depends=[f"src/edge_transformer/native/{name}.h" for name in HEADERS],
             extra_compile_args=["-O3", "-std=gnu11", "-fno-trapping-math", "-fno-math-errno"],
             libraries=["m", "pthread"],
             optional=True,

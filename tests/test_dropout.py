@@ -205,6 +205,25 @@ def test_the_kernel_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> 
 # --- as operators of PyTorch ------------------------------------------------------------------------------------------
 
 
+def test_threads_change_nothing() -> None:
+    x, before = numbers(3, 150_000), torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            torch.manual_seed(1)
+            leaf = x.clone().requires_grad_()
+            y = add_dropout(x, relu_dropout(leaf, 0.3, True), 0.3, True)
+            y.backward(x)
+            results.append((y.detach(), leaf.grad))
+    finally:
+        torch.set_num_threads(before)
+    for alone, together in zip(*results, strict=True):
+        assert alone is not None
+        assert together is not None
+        assert torch.equal(alone, together)
+
+
 def check_operator(operator: Any, *arguments: Any) -> None:
     results = torch.library.opcheck(operator, arguments)
     assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}

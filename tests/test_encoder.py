@@ -178,8 +178,11 @@ def test_engines_agree() -> None:
     plain, compiled = (make_encoder(engine=engine) for engine in ("einsum", "native"))
     compiled.load_state_dict(plain.state_dict())
     torch.testing.assert_close(compiled(edges, mask), plain(edges, mask))
-    with pytest.raises(ValueError, match="engine='fast' is not known"):
-        make_encoder(engine="fast")(edges)
+
+
+def test_an_unknown_engine_is_refused_when_the_model_is_made() -> None:
+    with pytest.raises(ValueError, match=r"engine='fast' is not known; choose one of \['auto', 'einsum', "):
+        make_encoder(engine="fast")
 
 
 # --- what is read off it ----------------------------------------------------------------------------------------------
@@ -205,6 +208,56 @@ def test_reading_some_edges(norm: str, ablation: dict[str, Any], layers: int) ->
     for mask in (None, torch.tensor([[True] * 5, [True, True, False, True, False]])):
         expected = model(edges, mask)[torch.arange(2)[:, None], pairs[..., 0], pairs[..., 1]]
         torch.testing.assert_close(model.read(edges, pairs, mask), expected)
+
+
+@norms
+def test_reading_the_nodes(norm: str) -> None:
+    model = make_encoder(norm=norm)
+    edges, mask = random_edges(2, 5), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    nodes = model.encode(edges, mask).nodes
+    torch.testing.assert_close(model.read_nodes(edges, mask)[mask], nodes[mask])
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_layers_computed_again_give_the_same_gradients(tied: bool) -> None:
+    model = make_encoder(dropout=0.3, tied=tied).train()
+    edges = random_edges(2, 4)
+    gradients = []
+    for model.checkpoint_layers in (False, True):
+        torch.manual_seed(1)
+        model.zero_grad()
+        model(edges).square().sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+    for plain, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(recomputed, plain, rtol=0, atol=0)
+
+
+def test_layers_computed_again_keep_less() -> None:
+    """Count what autograd keeps for the backward pass: with recomputation, one state of the edges a layer."""
+
+    def kept_by(model: EdgeTransformer) -> int:
+        sizes: dict[int, int] = {}
+
+        def keep(tensor: Tensor) -> Tensor:
+            if not isinstance(tensor, nn.Parameter):
+                sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            result = model(edges)
+        assert result.requires_grad
+        return sum(sizes.values())
+
+    edges = random_edges(1, 6)
+    state = edges.nbytes
+    model = make_encoder(layers=6).train()
+    plain = kept_by(model)
+    model.checkpoint_layers = True
+    assert kept_by(model) <= 6 * state + 1024  # random states are kept too
+    assert plain > 6 * 10 * state
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3, 2), (2, 3, 3)])

@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from .native import draw_seed, drop_below, library, usable_for
 
+_SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
+
 
 def relu_dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """dropout(relu(x))"""
@@ -38,54 +40,56 @@ def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool) -> Tensor
     return _add_dropout(residual, x, p, seed)
 
 
-def _kernel(name: str, like: Tensor) -> Any:
-    return getattr(library(), f"edge_transformer_{name}_{'f64' if like.dtype == torch.float64 else 'f32'}")
+class _Job(ctypes.Structure):
+    """`dropout_job` in native/elementwise.c, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("x", "residual", "to")),
+        ("count", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("keep_factor", ctypes.c_double),
+        ("drop_below", ctypes.c_uint32),
+        *((name, ctypes.c_int32) for name in ("relu", "threads")),
+    ]
 
 
-def _address(tensor: Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-
-
-def _apply(x: Tensor, residual: Tensor | None, p: float, seed: Tensor, relu: bool) -> Tensor:
+def _run(kernel: str, x: Tensor, residual: Tensor | None, p: float, seed: int = 0, relu: bool = False) -> Tensor:
     x, residual = x.contiguous(), None if residual is None else residual.contiguous()
-    y = torch.empty_like(x)
-    _kernel("dropout", x)(
-        _address(x),
-        _address(residual),
-        _address(y),
-        ctypes.c_int64(0),
-        ctypes.c_int64(x.numel()),
-        ctypes.c_uint64(int(seed)),
-        ctypes.c_uint32(drop_below(p)),
-        ctypes.c_double(1 / (1 - p)),
-        ctypes.c_int32(relu),
+    to = torch.empty_like(x)
+    job = _Job(
+        x=x.data_ptr(),
+        residual=None if residual is None else residual.data_ptr(),
+        to=to.data_ptr(),
+        count=x.numel(),
+        seed=seed,
+        keep_factor=1 / (1 - p),
+        drop_below=drop_below(p),
+        relu=relu,
+        threads=min(torch.get_num_threads(), x.numel() // _SMALLEST_SHARE),
     )
-    return y
+    suffix = "f64" if x.dtype == torch.float64 else "f32"
+    getattr(library(), f"edge_transformer_{kernel}_{suffix}")(ctypes.byref(job))
+    return to
 
 
 @torch.library.custom_op("edge_transformer::relu_dropout", mutates_args=(), device_types="cpu")
 def _relu_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _apply(x, None, p, seed, relu=True)
+    return _run("dropout", x, None, p, int(seed), relu=True)
 
 
 @torch.library.custom_op("edge_transformer::relu_dropout_backward", mutates_args=(), device_types="cpu")
 def _relu_dropout_backward(dy: Tensor, y: Tensor, p: float) -> Tensor:
-    dy, y = dy.contiguous(), y.contiguous()
-    dx = torch.empty_like(y)
-    end = ctypes.c_int64(y.numel())
-    addresses = (_address(dy), _address(y), _address(dx))
-    _kernel("relu_dropout_backward", y)(*addresses, ctypes.c_int64(0), end, ctypes.c_double(1 / (1 - p)))
-    return dx
+    return _run("relu_dropout_backward", dy, y, p)
 
 
 @torch.library.custom_op("edge_transformer::add_dropout", mutates_args=(), device_types="cpu")
 def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _apply(x, residual, p, seed, relu=False)
+    return _run("dropout", x, residual, p, int(seed))
 
 
 @torch.library.custom_op("edge_transformer::scale_dropout", mutates_args=(), device_types="cpu")
 def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _apply(x, None, p, seed, relu=False)
+    return _run("dropout", x, None, p, int(seed))
 
 
 @_relu_dropout.register_fake

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .config import EdgeTransformerConfig
 from .layers import EdgeTransformerLayer
@@ -21,15 +22,18 @@ class Encoded(NamedTuple):
 class EdgeTransformer(nn.Module):
     """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
 
+    With `checkpoint_layers`, training keeps only the edge states between layers and computes the inside of a layer
+    again in the backward pass: the time of one more forward pass, for one state of the edges a layer in memory.
+
     >>> import torch
     >>> model = EdgeTransformer(EdgeTransformerConfig(dim=8, heads=2, layers=3))
     >>> model(torch.randn(1, 5, 5, 8)).shape
     torch.Size([1, 5, 5, 8])
     """
 
-    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
+    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto", *, checkpoint_layers: bool = False) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.checkpoint_layers = config, checkpoint_layers
         distinct = 1 if config.tied else config.layers
         self.layers = nn.ModuleList(EdgeTransformerLayer(config, engine) for _ in range(distinct))
         # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
@@ -56,6 +60,12 @@ class EdgeTransformer(nn.Module):
         assert isinstance(last, EdgeTransformerLayer)
         return self.final_norm(last.read(edges, pairs, node_mask))
 
+    def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """The final state of every node, that is of its self-edge: `[batch, n, dim]`, for less work than `forward`."""
+        self._check(edges)
+        nodes = torch.arange(edges.shape[1], device=edges.device)
+        return self.read(edges, torch.stack([nodes, nodes], -1).expand(len(edges), -1, -1), node_mask)
+
     def _depth(self) -> int:
         """How many layers to run: all of them, or in training a random number where the configuration says so."""
         if not self.training or self.config.min_layers is None:
@@ -72,7 +82,11 @@ class EdgeTransformer(nn.Module):
         self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
     ) -> Tensor:
         for depth in range(layers):
-            edges = self.layers[depth % len(self.layers)](edges, node_mask, causal_from)
+            layer = self.layers[depth % len(self.layers)]
+            if self.checkpoint_layers and torch.is_grad_enabled():
+                edges = checkpoint(layer, edges, node_mask, causal_from, use_reentrant=False)
+            else:
+                edges = layer(edges, node_mask, causal_from)
         return edges
 
     def encode(self, edges: Tensor, node_mask: Tensor | None = None) -> Encoded:

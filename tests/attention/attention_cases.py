@@ -1,8 +1,9 @@
-"""What the tests of the attention engines share: inputs, the options in all combinations, outputs with gradients."""
+"""What the tests of the attention engines share: inputs, options, layouts, vector codes, outputs with gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -11,15 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.attention import ENGINES, KEYS, VALUES, triton
+from edge_transformer.attention import ENGINES, KEYS, VALUES, native, triton
 from edge_transformer.attention.einsum import einsum_attention
-from edge_transformer.native import unavailable
+from edge_transformer.native import library, unavailable
 
 Attend = Callable[..., Tensor]  # called like einsum_attention
 Parts = tuple[Tensor, Tensor, Tensor, Any]  # q, k, v1 and v2, which is None for the value ablation
 needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
 needs_triton = pytest.mark.skipif(triton.unavailable() is not None, reason=str(triton.unavailable()))
 _NEEDS = {"native": needs_kernels, "triton": needs_triton}
+NAMES = ("output", "gradient of q", "gradient of k", "gradient of v1", "gradient of v2")
+VECTOR_CODES = ("portable", "AVX2", "AVX-512")
 EVERY_ENGINE = [pytest.param(name, marks=_NEEDS.get(name, ())) for name in ENGINES]
 
 
@@ -76,8 +79,8 @@ def outcome(attend: Attend, parts: Parts, *arguments: Any, dropout_p: float = 0.
 
 
 def upstream(out: Tensor) -> Tensor:
-    """The gradient that comes to an output of this shape."""
-    return torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    """The gradient that comes to an output of this shape: numbers that every number type has."""
+    return torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).bfloat16().double()
 
 
 def exact_outcome(parts: Parts, *arguments: Any) -> list[Tensor]:
@@ -88,3 +91,36 @@ def exact_outcome(parts: Parts, *arguments: Any) -> list[Tensor]:
 def worst(found: Tensor, exact: Tensor) -> float:
     """The largest error of any number."""
     return (found.double() - exact.double()).abs().max().item() if exact.numel() else 0.0
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {  # a contiguous tensor -> one of the same shape and other strides
+    "transposed": lambda x: x.transpose(1, 2),
+    "heads first": lambda x: x.permute(0, 3, 1, 2, 4).contiguous().permute(0, 2, 3, 1, 4),
+    "features first": lambda x: x.movedim(-1, 0).contiguous().movedim(0, -1),
+    "one graph for all": lambda x: x[:1].expand(x.shape),
+    "one row for all": lambda x: x[:, :1].expand(x.shape),
+    "one head for all": lambda x: x[:, :, :, :1].expand(x.shape),
+    "one number for all features": lambda x: x[..., :1].expand(x.shape),
+    "every other node": lambda x: x.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, ::2, 1::2],
+    "every other feature": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "part of the features": lambda x: torch.cat([x, x.detach(), x.detach()], -1)[..., : x.shape[-1]],
+    "starts in the middle": lambda x: torch.cat([x.detach()[:1], x])[1:],
+}
+
+
+def usable_vector_codes() -> list[int]:
+    """The kinds of vectors that this CPU runs, as the library counts them; none where there is no library."""
+    return [] if unavailable() else list(range(library().edge_transformer_best_isa() + 1))
+
+
+@contextmanager
+def vector_code(code: int) -> Iterator[None]:
+    """Make the library run this kind of vector, not the best that this CPU has."""
+
+    class Forced(native._Problem):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields | {"isa": code})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "_Problem", Forced)
+        yield

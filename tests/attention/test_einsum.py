@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_cases import ALL_OPTIONS, Options, Parts, present, random_parts
+from attention_cases import ALL_OPTIONS, Options, Parts, random_parts
 from torch import Tensor
 
 from edge_transformer.attention.einsum import allowed_triangles, einsum_attention
@@ -73,17 +73,6 @@ def test_every_start_of_the_target_nodes(causal_from: int) -> None:
     expected = loop_attention(*to_numpys(parts), None, causal_from, "lj")
     found = einsum_attention(*parts, None, causal_from, "lj", 0.0)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
-def test_gradients(options: Options) -> None:
-    parts = random_parts(2, 3, 1, 2, value=options.value)
-    arguments = options.arguments(2, 3)
-
-    def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-        return einsum_attention(q, k, v1, v2, *arguments, 0.0)
-
-    assert torch.autograd.gradcheck(attend, present(parts))
 
 
 def test_allowed_triangles_of_a_graph_without_restrictions() -> None:

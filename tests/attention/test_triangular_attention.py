@@ -67,6 +67,21 @@ def test_engines_agree_on_output_and_gradients(engine: str, options: Options) ->
 
 
 @every_engine
+@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+@pytest.mark.parametrize("dropout_p", [0.0, 0.4])
+def test_gradients_by_finite_differences(engine: str, options: Options, dropout_p: float) -> None:
+    parts = random_parts(2, 3, 1, 2, value=options.value)
+    node_mask, causal_from, key = options.arguments(2, 3)
+    choice: dict[str, Any] = {"node_mask": node_mask, "causal_from": causal_from, "key": key, "engine": engine}
+
+    def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
+        torch.manual_seed(3)  # the same weights are dropped every time
+        return triangular_attention(q, k, v1, v2, **choice, value=options.value, dropout_p=dropout_p)
+
+    assert torch.autograd.gradcheck(attend, present(parts))
+
+
+@every_engine
 def test_one_node_passes_its_value_through(engine: str) -> None:
     q, k, v1, v2 = (torch.randn(1, 1, 1, 2, 3) for _ in range(4))
     torch.testing.assert_close(triangular_attention(q, k, v1, v2, engine=engine), v1 * v2)

@@ -20,6 +20,7 @@ import pytest
 import torch
 from attention_cases import (
     ALL_OPTIONS,
+    NAMES,
     Options,
     Parts,
     exact_outcome,
@@ -48,7 +49,6 @@ ON_GPU = torch.cuda.is_available()
 INSTALLED = importlib.util.find_spec("triton") is not None
 DEVICE = "cuda" if ON_GPU else "cpu"
 SEED = torch.tensor([20211228], device=DEVICE)
-NAMES = ("output", "gradient of q", "gradient of k", "gradient of v1", "gradient of v2")
 needs_triton = pytest.mark.skipif(not INSTALLED, reason="Triton is not installed")
 without_gpu = pytest.mark.skipif(ON_GPU, reason="the kernels run on the GPU of this machine")
 
@@ -328,12 +328,15 @@ class TestKernels:
         found = outcome(attend_with_seed, parts, node_mask, causal_from, key, dtype=torch.float64)
         assert_close(found, [exact, *right], 1e-13)
 
-    @pytest.mark.parametrize("key", ["lj", "ij"])
-    def test_gradients_with_dropout_by_finite_differences(self, key: str) -> None:
-        parts = [part.detach().to(DEVICE).requires_grad_() for part in random_parts(1, 3, 1, 2)]
+    @pytest.mark.parametrize("options", ALL_OPTIONS[::3], ids=str)
+    def test_gradients_with_dropout_by_finite_differences(self, options: Options) -> None:
+        separate = present(random_parts(1, 3, 1, 2, value=options.value))
+        parts = [part.detach().to(DEVICE).requires_grad_() for part in separate]
+        node_mask, causal_from, key = options.arguments(1, 3)
+        mask, first = None if node_mask is None else node_mask.to(DEVICE), -1 if causal_from is None else causal_from
 
-        def attend_with_seed(*given: Tensor) -> Tensor:
-            return triton_forward(*given, None, 1, key == "ij", 0.4, SEED)[0]
+        def attend_with_seed(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
+            return triton_forward(q, k, v1, v2, mask, first, key == "ij", 0.4, SEED)[0]
 
         assert torch.autograd.gradcheck(attend_with_seed, parts, fast_mode=True)
 

@@ -7,6 +7,7 @@ The update of edge (i, j) mixes a value for every triangle (i, l, j), that is fo
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -87,14 +88,22 @@ def packed_triangular_attention(
     return ENGINES[name](q, k, v1, v2_or_none, node_mask, causal_from, key, dropout_p)
 
 
+def check_engine(engine: str) -> None:
+    """Refuse a name that no engine has."""
+    if engine != "auto" and engine not in ENGINES:
+        raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
+
+
 def resolve_engine(engine: str, like: Tensor) -> str:
     """The engine that will run for this request on tensors like this one."""
+    check_engine(engine)
     if engine == "auto":
         if like.is_cuda and triton.usable_for(like):
             return "triton"
-        return "native" if usable_for(like) else "blocked"
-    if engine not in ENGINES:
-        raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
+        if usable_for(like):
+            return "native"
+        _hint_at_the_kernels(like)
+        return "blocked"
     if engine == "native" and not usable_for(like):
         reason = unavailable() or f"it computes float32 and float64 on the CPU, not {like.dtype} on {like.device}"
         raise ValueError(f'engine="native" cannot be used: {reason}')
@@ -102,6 +111,25 @@ def resolve_engine(engine: str, like: Tensor) -> str:
         reason = triton.unavailable() or f"it does not compute {like.dtype} on {like.device}"
         raise ValueError(f'engine="triton" cannot be used: {reason}')
     return engine
+
+
+_hinted = False
+
+
+def _hint_at_the_kernels(like: Tensor) -> None:
+    """Say once a process that the compiled kernels would compute this tensor, if they were there."""
+    global _hinted
+    if torch.compiler.is_compiling():  # a trace must depend on nothing that changes, and can warn nobody
+        return
+    reason = unavailable()
+    if _hinted or reason is None or like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+        return
+    _hinted = True
+    warnings.warn(
+        f"triangular attention runs in plain PyTorch, which is slower: {reason}. Install a C compiler and install "
+        "the package again; `edge-transformer info` tells more.",
+        stacklevel=4,
+    )
 
 
 def _check(

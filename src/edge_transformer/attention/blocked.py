@@ -1,17 +1,20 @@
 """Triangular attention in plain PyTorch with O(n^2 head_dim) memory for each (batch, head), on any device.
 
-The rows i of the updated edges (i, j) are computed a few at a time, and the backward pass computes their weights again
-from the log-sum-exp of the scores. It stands in where there is no compiled kernel.
+The rows i of the updated edges (i, j) are computed a few at a time, and the backward pass computes their weights again.
+16-bit numbers are computed in float32, so that only the results are rounded to 16 bits. It stands in where there is no
+compiled kernel, and is a PyTorch operator for the same reasons as the native engine.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..native import draw_seed
 from .einsum import allowed_triangles
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
@@ -28,12 +31,11 @@ def blocked_attention(
     dropout_p: float,
 ) -> Tensor:
     """Arguments as in `einsum_attention`."""
-    seed = torch.randint(2**62, ()).item() if dropout_p > 0 else 0
-    return _Blocked.apply(q, k, v1, v2, node_mask, causal_from, key, dropout_p, seed)
+    return blocked_forward(q, k, v1, v2, node_mask, causal_from, key, dropout_p, draw_seed(dropout_p))
 
 
 class _Blocks:
-    """What forward and backward share: the blocks of rows, their scores and their dropout."""
+    """What forward and backward share: the blocks of rows, their weights and their dropout."""
 
     def __init__(
         self,
@@ -43,9 +45,10 @@ class _Blocks:
         causal_from: int | None,
         key: str,
         dropout_p: float,
-        seed: int,
+        seed: Tensor | None,
     ) -> None:
-        self.q, self.k, self.key, self.dropout_p, self.seed = q, k, key, dropout_p, seed
+        self.q, self.k, self.key, self.dropout_p = q, k, key, dropout_p
+        self.seed = 0 if seed is None else int(seed)
         self.node_mask, self.causal_from = node_mask, causal_from
         self.scale = q.shape[-1] ** -0.5
 
@@ -55,15 +58,18 @@ class _Blocks:
         step = max(1, _NUMBERS_AT_ONCE // max(1, batch * n * n * heads * head_dim))
         return (slice(start, min(n, start + step)) for start in range(0, n, step))
 
-    def scores(self, rows: slice) -> Tensor:
-        """The scores of a block, -inf for triangles that do not count: (B, c, l, j, h)."""
+    def weights(self, rows: slice) -> Tensor:
+        """The attention weights of a block before dropout: (B, c, l, j, h)."""
         if self.key == "lj":
             scores = torch.einsum("bilhd,bljhd->biljh", self.q[:, rows], self.k)
         else:
             scores = torch.einsum("bilhd,bijhd->biljh", self.q[:, rows], self.k[:, rows])
         scores = scores * self.scale
         allowed = allowed_triangles(self.q.shape[1], self.node_mask, self.causal_from, self.q.device, rows)
-        return scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
+        if allowed is None:
+            return scores.softmax(2)
+        # A finite filling keeps an edge without any pivot free of NaN, and the product makes its weights zero.
+        return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(2) * allowed
 
     def keep(self, rows: slice, like: Tensor) -> Tensor | None:
         """The factors of dropout for a block's weights, the same whenever they are asked for; None without dropout."""
@@ -74,62 +80,116 @@ class _Blocks:
         return kept.to(like.dtype) / (1 - self.dropout_p)
 
 
-class _Blocked(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v1: Tensor,
-        v2: Tensor | None,
-        node_mask: Tensor | None,
-        causal_from: int | None,
-        key: str,
-        dropout_p: float,
-        seed: int,
-    ) -> Tensor:
+def _wide(tensor: Tensor) -> Tensor:
+    """In the number type of the sums: float32, or float64 for float64."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Autocast would make the products of matrices 16-bit again."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return contextlib.nullcontext()
+
+
+@torch.library.custom_op("edge_transformer::blocked_forward", mutates_args=())
+def blocked_forward(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int | None,
+    key: str,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> Tensor:
+    """The output."""
+    out = _empty_output(q)
+    with _without_autocast(q.device):
+        q, k, v1, v2 = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2)
         blocks = _Blocks(q, k, node_mask, causal_from, key, dropout_p, seed)
-        out = q.new_empty(q.shape)
-        lse = q.new_empty(q.shape[:-1])  # (B, i, j, h)
         for rows in blocks.rows():
-            scores = blocks.scores(rows)
-            lse[:, rows] = scores.logsumexp(2)
-            # An edge without any pivot has a log-sum-exp of -inf; as +inf it makes all its weights zero.
-            lse[:, rows].masked_fill_(lse[:, rows] == -torch.inf, torch.inf)
-            weights = (scores - lse[:, rows, None]).exp_()
+            weights = blocks.weights(rows)
             keep = blocks.keep(rows, weights)
             if keep is not None:
                 weights *= keep
-            mixed = torch.einsum("biljh,bilhd->biljhd", weights, v1[:, rows])  # (B, c, l, j, h, d)
-            out[:, rows] = mixed.sum(2) if v2 is None else torch.einsum("biljhd,bljhd->bijhd", mixed, v2)
-        ctx.options = (node_mask, causal_from, key, dropout_p, seed)
-        ctx.save_for_backward(q, k, v1, v2, out, lse)
-        return out
+            if v2 is None:
+                out[:, rows] = torch.einsum("biljh,bilhd->bijhd", weights, v1[:, rows])
+            else:
+                mixed = torch.einsum("biljh,bilhd->biljhd", weights, v1[:, rows])  # (B, c, l, j, h, d)
+                out[:, rows] = torch.einsum("biljhd,bljhd->bijhd", mixed, v2)
+    return out
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v1, v2, out, lse = ctx.saved_tensors
-        blocks = _Blocks(q, k, *ctx.options)
-        dq, dv1, dk = torch.empty_like(q), torch.empty_like(v1), torch.zeros_like(k)
-        dv2 = None if v2 is None else torch.zeros_like(v2)
-        dot = (dout * out).sum(-1)  # (B, i, j, h)
+
+def _empty_output(q: Tensor, *rest: Any) -> Tensor:
+    return q.new_empty(tuple(q.shape))
+
+
+blocked_forward.register_fake(_empty_output)
+
+
+@torch.library.custom_op("edge_transformer::blocked_backward", mutates_args=())
+def blocked_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int | None,
+    key: str,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
+    dtype, n = q.dtype, q.shape[1]
+    with _without_autocast(q.device):
+        q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
+        blocks = _Blocks(q, k, node_mask, causal_from, key, dropout_p, seed)
+        dq, dk, dv1, dv2 = _empty_gradients(dout, q, k, v1, v2)
+        dk.zero_()
+        dv2.zero_()
         for rows in blocks.rows():
-            weights = (blocks.scores(rows) - lse[:, rows, None]).exp_()  # (B, c, l, j, h)
+            weights = blocks.weights(rows)  # (B, c, l, j, h)
             keep = blocks.keep(rows, weights)
             kept = weights if keep is None else weights * keep
             dmixed = dout[:, rows, None] if v2 is None else dout[:, rows, None] * v2[:, None]  # (B, c, 1 or l, j, h, d)
-            dweights = torch.einsum("biljhd,bilhd->biljh", dmixed.expand(-1, -1, q.shape[1], -1, -1, -1), v1[:, rows])
+            dweights = torch.einsum("biljhd,bilhd->biljh", dmixed.expand(-1, -1, n, -1, -1, -1), v1[:, rows])
             if keep is not None:
                 dweights = dweights * keep
-            dscores = weights * (dweights - dot[:, rows, None]) * blocks.scale
+            dscores = weights * (dweights - (weights * dweights).sum(2, keepdim=True)) * blocks.scale
             dv1[:, rows] = (kept[..., None] * dmixed).sum(3)
-            if dv2 is not None:
+            if v2 is not None:
                 dv2 += torch.einsum("biljh,bijhd,bilhd->bljhd", kept, dout[:, rows], v1[:, rows])
-            if blocks.key == "lj":
+            if key == "lj":
                 dq[:, rows] = torch.einsum("biljh,bljhd->bilhd", dscores, k)
                 dk += torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows])
             else:
                 dq[:, rows] = torch.einsum("biljh,bijhd->bilhd", dscores, k[:, rows])
                 dk[:, rows] = torch.einsum("biljh,bilhd->bijhd", dscores, q[:, rows])
-        return dq, dk, dv1, dv2, None, None, None, None, None
+    return dq.to(dtype), dk.to(dtype), dv1.to(dtype), dv2.to(dtype)
+
+
+def _empty_gradients(
+    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    shape = tuple(q.shape)
+    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)
+
+
+blocked_backward.register_fake(_empty_gradients)
+
+
+def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    q, k, v1, v2, node_mask, *ctx.options, seed = inputs
+    ctx.save_for_backward(q, k, v1, v2, node_mask, seed)
+
+
+def _gradients(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
+    *tensors, node_mask, seed = ctx.saved_tensors
+    dq, dk, dv1, dv2 = blocked_backward(dout, *tensors, node_mask, *ctx.options, seed)
+    return dq, dk, dv1, None if tensors[3] is None else dv2, *(None,) * 5
+
+
+blocked_forward.register_autograd(_gradients, setup_context=_set_up)

@@ -22,7 +22,7 @@ _SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 class _Problem(ctypes.Structure):
     """`problem` in native/attention.c, field by field."""
 
-    _POINTERS = ("q", "k", "v1", "v2", "mask", "out", "lse", "dout", "dq", "dk", "dv1", "dv2")
+    _POINTERS = ("q", "k", "v1", "v2", "mask", "out", "soft_max", "dout", "dq", "dk", "dv1", "dv2")
     _STRIDED = ("q", "k", "v1", "v2", "out", "dout", "dq", "dk", "dv1", "dv2")
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _POINTERS),
@@ -63,7 +63,7 @@ def _call(
     function: str,
     tensors: dict[str, Tensor | None],
     node_mask: Tensor | None,
-    lse: Tensor,
+    soft_max: Tensor,
     causal_from: int,
     key_is_ij: bool,
     dropout_p: float,
@@ -74,7 +74,7 @@ def _call(
     batch, n, _, heads, features = q.shape
     work = 3 * batch * heads * n**3 * features
     problem = _Problem(
-        lse=lse.data_ptr(),
+        soft_max=soft_max.data_ptr(),
         mask=None if node_mask is None else node_mask.data_ptr(),
         scale=features**-0.5,
         keep_factor=1 / (1 - dropout_p),
@@ -114,11 +114,11 @@ def _forward(
     q, k, v1, v2 = map(_readable, tensors)
     assert q is not None
     out = torch.empty(q.shape, dtype=q.dtype)
-    lse = q.new_zeros(q.shape[0], q.shape[3], q.shape[1], q.shape[2])
+    soft_max = q.new_zeros(q.shape[0], q.shape[3], 2, q.shape[1], q.shape[2])
     mask = None if node_mask is None else node_mask.contiguous()
     named = {"q": q, "k": k, "v1": v1, "v2": v2, "out": out}
-    _call("forward", named, mask, lse, causal_from, key_is_ij, dropout_p, seed)
-    return out, lse
+    _call("forward", named, mask, soft_max, causal_from, key_is_ij, dropout_p, seed)
+    return out, soft_max
 
 
 def _backward(
@@ -126,7 +126,7 @@ def _backward(
     tensors: Sequence[Tensor | None],
     gradients: Sequence[Tensor | None],
     out: Tensor,
-    lse: Tensor,
+    soft_max: Tensor,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -138,7 +138,7 @@ def _backward(
     mask = None if node_mask is None else node_mask.contiguous()
     named = {"q": q, "k": k, "v1": v1, "v2": v2, "out": out, "dout": _readable(dout)}
     named |= {"dq": dq, "dk": dk, "dv1": dv1, "dv2": dv2}
-    _call("backward", named, mask, lse, causal_from, key_is_ij, dropout_p, seed)
+    _call("backward", named, mask, soft_max, causal_from, key_is_ij, dropout_p, seed)
 
 
 # --- operators on separate tensors --------------------------------------------------------------------------------
@@ -156,14 +156,14 @@ def separate_forward(
     dropout_p: float,
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Output and log-sum-exp."""
+    """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
     return _forward((q, k, v1, v2), node_mask, causal_from, key_is_ij, dropout_p, seed)
 
 
 @separate_forward.register_fake
 def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     batch, n, _, heads, features = q.shape
-    return q.new_empty(batch, n, n, heads, features), q.new_empty(batch, heads, n, n)
+    return q.new_empty(batch, n, n, heads, features), q.new_empty(batch, heads, 2, n, n)
 
 
 @torch.library.custom_op("edge_transformer::separate_backward", mutates_args=(), device_types="cpu")
@@ -174,7 +174,7 @@ def separate_backward(
     v1: Tensor,
     v2: Tensor | None,
     out: Tensor,
-    lse: Tensor,
+    soft_max: Tensor,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -184,7 +184,7 @@ def separate_backward(
     """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
     gradients = [torch.empty(q.shape, dtype=q.dtype) for _ in range(3 if v2 is None else 4)]
     padded = [*gradients, None] if v2 is None else gradients
-    _backward(dout, (q, k, v1, v2), padded, out, lse, node_mask, causal_from, key_is_ij, dropout_p, seed)
+    _backward(dout, (q, k, v1, v2), padded, out, soft_max, node_mask, causal_from, key_is_ij, dropout_p, seed)
     dq, dk, dv1, *dv2 = gradients
     return dq, dk, dv1, dv2[0] if dv2 else q.new_empty(0)
 
@@ -202,7 +202,7 @@ def _separate_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
     ctx.set_materialize_grads(False)
 
 
-def _separate_gradient(ctx: Any, dout: Tensor | None, _dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+def _separate_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if dout is None:
         return (None,) * 9
     *tensors, node_mask, seed = ctx.saved_tensors
@@ -230,14 +230,14 @@ def packed_forward(
     dropout_p: float,
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Output and log-sum-exp."""
+    """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
     return _forward(_split(parts), node_mask, causal_from, key_is_ij, dropout_p, seed)
 
 
 @packed_forward.register_fake
 def _(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     batch, n, _, _, heads, features = parts.shape
-    return parts.new_empty(batch, n, n, heads, features), parts.new_empty(batch, heads, n, n)
+    return parts.new_empty(batch, n, n, heads, features), parts.new_empty(batch, heads, 2, n, n)
 
 
 @torch.library.custom_op("edge_transformer::packed_backward", mutates_args=(), device_types="cpu")
@@ -245,7 +245,7 @@ def packed_backward(
     dout: Tensor,
     parts: Tensor,
     out: Tensor,
-    lse: Tensor,
+    soft_max: Tensor,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -255,7 +255,7 @@ def packed_backward(
     """The gradient of the parts."""
     gradient = torch.empty(parts.shape, dtype=parts.dtype)
     options = (node_mask, causal_from, key_is_ij, dropout_p, seed)
-    _backward(dout, _split(parts), _split(gradient), out, lse, *options)
+    _backward(dout, _split(parts), _split(gradient), out, soft_max, *options)
     return gradient
 
 
@@ -270,11 +270,11 @@ def _packed_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
     ctx.set_materialize_grads(False)
 
 
-def _packed_gradient(ctx: Any, dout: Tensor | None, _dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+def _packed_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if dout is None:
         return (None,) * 6
-    parts, out, lse, node_mask, seed = ctx.saved_tensors
-    return packed_backward(dout, parts, out, lse, node_mask, *ctx.options, seed), *(None,) * 5
+    parts, out, soft_max, node_mask, seed = ctx.saved_tensors
+    return packed_backward(dout, parts, out, soft_max, node_mask, *ctx.options, seed), *(None,) * 5
 
 
 packed_forward.register_autograd(_packed_gradient, setup_context=_packed_setup)

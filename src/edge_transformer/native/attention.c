@@ -6,12 +6,12 @@
  */
 
 #include <math.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "random.h"
+#include "threads.h"
 
 enum { BATCH, ROW, COLUMN, HEAD };
 
@@ -19,7 +19,7 @@ enum { BATCH, ROW, COLUMN, HEAD };
 typedef struct {
     const void *q, *k, *v1, *v2; /* [batch][n][n][head][feature]; v2 is null for the value ablation */
     const uint8_t *mask;         /* [batch][n], true for real nodes; or null */
-    void *out, *lse;             /* lse: log-sum-exp of the scores, [batch][head][n][n] */
+    void *out, *soft_max;        /* soft_max: largest score and inverse sum, [batch][head][2][n][n] */
     const void *dout;
     void *dq, *dk, *dv1, *dv2;
     int64_t q_stride[4], k_stride[4], v1_stride[4], v2_stride[4], out_stride[4], dout_stride[4];
@@ -36,18 +36,16 @@ typedef struct {
     int32_t padded; /* n rounded up to whole vectors; set here */
 } problem;
 
-/* Numbers, rounded up so that what follows them starts at a whole vector. */
-static inline int64_t round_up(int64_t numbers) { return (numbers + 15) / 16 * 16; }
+#define MOST_LANES 16
+#define CHUNK 16 /* features whose products are summed up before they join the others: fewer roundings in a row */
 
 #define REAL float
 #define WHOLE int32_t
-#define LOG logf
 #define LANES 4
 #define NAME(x) x##_f32_portable
 #include "attention_kernel.h"
 #define REAL double
 #define WHOLE int64_t
-#define LOG log
 #define LANES 2
 #define NAME(x) x##_f64_portable
 #include "attention_kernel.h"
@@ -63,13 +61,11 @@ static inline int64_t round_up(int64_t numbers) { return (numbers + 15) / 16 * 1
 #endif
 #define REAL float
 #define WHOLE int32_t
-#define LOG logf
 #define LANES 8
 #define NAME(x) x##_f32_avx2
 #include "attention_kernel.h"
 #define REAL double
 #define WHOLE int64_t
-#define LOG log
 #define LANES 4
 #define NAME(x) x##_f64_avx2
 #include "attention_kernel.h"
@@ -83,13 +79,11 @@ static inline int64_t round_up(int64_t numbers) { return (numbers + 15) / 16 * 1
 #endif
 #define REAL float
 #define WHOLE int32_t
-#define LOG logf
 #define LANES 16
 #define NAME(x) x##_f32_avx512
 #include "attention_kernel.h"
 #define REAL double
 #define WHOLE int64_t
-#define LOG log
 #define LANES 8
 #define NAME(x) x##_f64_avx512
 #include "attention_kernel.h"
@@ -137,24 +131,21 @@ typedef struct {
     const engine *e;
     int is_backward;
     int64_t scratch_bytes;
-    int64_t first, last;
-    int failed;
-} share;
+} job;
 
-static void *run_share(void *argument) {
-    share *s = argument;
-    const problem *p = s->p;
-    void *scratch = aligned_alloc(64, (size_t)((s->scratch_bytes + 63) / 64 * 64));
-    int *pivot = malloc((size_t)p->n * sizeof(int));
-    s->failed = !scratch || !pivot;
-    for (int64_t x = s->first; x < s->last && !s->failed; x++)
-        (s->is_backward ? s->e->backward : s->e->forward)(p, (int)(x / p->heads), (int)(x % p->heads), scratch, pivot);
+/* A task is a (batch, head). */
+static int run_tasks(const void *argument, int64_t first, int64_t last) {
+    const job *j = argument;
+    const problem *p = j->p;
+    void *scratch = aligned_alloc(64, (size_t)((j->scratch_bytes + 63) / 64 * 64));
+    int *node = malloc(((size_t)p->n + MOST_LANES) * sizeof(int));
+    int failed = !scratch || !node;
+    for (int64_t x = first; x < last && !failed; x++)
+        (j->is_backward ? j->e->backward : j->e->forward)(p, (int)(x / p->heads), (int)(x % p->heads), scratch, node);
     free(scratch);
-    free(pivot);
-    return 0;
+    free(node);
+    return failed;
 }
-
-#define MOST_THREADS 256
 
 /* 0, or 1 where memory ran out. */
 static int run(problem *p, int is_backward) {
@@ -163,24 +154,10 @@ static int run(problem *p, int is_backward) {
     const engine *e = &engines[isa][p->is_double ? 1 : 0];
     p->padded = (p->n + e->lanes - 1) / e->lanes * e->lanes;
     int64_t numbers = is_backward ? e->backward_scratch(p) : e->forward_scratch(p);
-    int64_t tasks = (int64_t)p->batch * p->heads;
-    int threads = p->threads < 1 ? 1 : p->threads > MOST_THREADS ? MOST_THREADS : p->threads;
-    if (threads > tasks) threads = (int)(tasks < 1 ? 1 : tasks);
-    share shares[MOST_THREADS];
-    pthread_t ids[MOST_THREADS];
-    int failed = 0, started[MOST_THREADS];
-    for (int t = 0; t < threads; t++) {
-        shares[t] = (share){p, e, is_backward, numbers * (p->is_double ? 8 : 4), tasks * t / threads, tasks * (t + 1) / threads, 0};
-        started[t] = t + 1 < threads && !pthread_create(&ids[t], 0, run_share, &shares[t]);
-        if (!started[t]) run_share(&shares[t]); /* the last share, or no thread to be had: do it ourselves */
-    }
-    for (int t = 0; t < threads; t++) {
-        if (started[t]) pthread_join(ids[t], 0);
-        failed |= shares[t].failed;
-    }
-    return failed;
+    job j = {p, e, is_backward, numbers * (p->is_double ? 8 : 4)};
+    return share_out(p->threads, (int64_t)p->batch * p->heads, run_tasks, &j);
 }
 
 int edge_transformer_forward(problem *p) { return run(p, 0); }
 int edge_transformer_backward(problem *p) { return run(p, 1); }
-int edge_transformer_version(void) { return 1; }
+int edge_transformer_version(void) { return 2; }

@@ -1,0 +1,194 @@
+/* Forward: see attention_kernel.h, which includes this file. */
+
+#define ROWS 4 /* rows i that share what is loaded of k and v2 */
+
+typedef struct {
+    REAL *k;      /* [x][block][feature][lane] */
+    REAL *v2;     /* [block][feature][x][lane] */
+    REAL *v1;     /* [row][feature][x], with room for whole vectors */
+    REAL *scores; /* [row][block][x][lane]: scores, then weights */
+    REAL *tile;   /* [row][block][feature][lane]: the output */
+    REAL *factor; /* [j] */
+} NAME(forward_space);
+
+/* Rows that are computed together: as many as have their scores in a cache of the second level. */
+static int NAME(rows_together)(const problem *p) {
+    int64_t sheet = (int64_t)p->n * p->padded * (int64_t)sizeof(REAL), rows = 160 * 1024 / sheet / ROWS * ROWS;
+    int64_t most = (p->n + ROWS - 1) / ROWS * ROWS;
+    rows = rows < ROWS ? ROWS : rows;
+    return (int)(rows > most ? most : rows);
+}
+
+static inline __attribute__((always_inline)) void NAME(score_rows)(
+    const WORK *w, const NAME(forward_space) *s, int start, int first, int x, const REAL *k, const int count) {
+    const int features = w->features;
+    const int64_t sheet = (int64_t)w->blocks * w->count * LANES;
+    const REAL scale = (REAL)w->p->scale;
+    const REAL *q[ROWS];
+    REAL *to[ROWS];
+    for (int r = 0; r < count; r++) {
+        q[r] = NAME(at)(w->q, w->p->q_stride, w->node[start + first + r], w->node[x]);
+        to[r] = s->scores + (first + r) * sheet + (int64_t)x * LANES;
+    }
+    int block = 0;
+    for (; block + 2 <= w->blocks; block += 2) {
+        const REAL *k0 = k + (int64_t)block * features * LANES, *k1 = k0 + (int64_t)features * LANES;
+        VEC a[ROWS], b[ROWS], a_sum[ROWS], b_sum[ROWS];
+        for (int r = 0; r < count; r++) a[r] = b[r] = a_sum[r] = b_sum[r] = (VEC){0};
+        for (int f = 0; f < features; f++) {
+            if (f % CHUNK == 0)
+                for (int r = 0; r < count; r++) a_sum[r] += a[r], b_sum[r] += b[r], a[r] = b[r] = (VEC){0};
+            VEC x0 = NAME(load)(k0 + f * LANES), x1 = NAME(load)(k1 + f * LANES);
+            for (int r = 0; r < count; r++) {
+                a[r] += q[r][f] * x0;
+                b[r] += q[r][f] * x1;
+            }
+        }
+        for (int r = 0; r < count; r++) {
+            NAME(store)(to[r] + (int64_t)block * w->count * LANES, (a_sum[r] + a[r]) * scale);
+            NAME(store)(to[r] + (int64_t)(block + 1) * w->count * LANES, (b_sum[r] + b[r]) * scale);
+        }
+    }
+    if (block < w->blocks) {
+        const REAL *k0 = k + (int64_t)block * features * LANES;
+        VEC a[ROWS], b[ROWS], sum[ROWS]; /* two sums each, so that one need not wait for the other */
+        for (int r = 0; r < count; r++) a[r] = b[r] = sum[r] = (VEC){0};
+        int f = 0;
+        for (; f + 2 <= features; f += 2) {
+            if (f % CHUNK == 0)
+                for (int r = 0; r < count; r++) sum[r] += a[r] + b[r], a[r] = b[r] = (VEC){0};
+            VEC x0 = NAME(load)(k0 + f * LANES), x1 = NAME(load)(k0 + (f + 1) * LANES);
+            for (int r = 0; r < count; r++) {
+                a[r] += q[r][f] * x0;
+                b[r] += q[r][f + 1] * x1;
+            }
+        }
+        for (int r = 0; f < features && r < count; r++) a[r] += q[r][f] * NAME(load)(k0 + f * LANES);
+        for (int r = 0; r < count; r++)
+            NAME(store)(to[r] + (int64_t)block * w->count * LANES, (sum[r] + (a[r] + b[r])) * scale);
+    }
+}
+
+/* Soft-max over the pivots, for LANES ends j at once. What the scores were made smaller by and the exponentials were
+ * multiplied with is kept, so that the backward pass comes to the same weights. */
+static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row, int i, REAL *largest, REAL *inverse_sum) {
+    for (int block = 0; block < w->blocks; block++) {
+        REAL *weights = s->scores + ((int64_t)row * w->blocks + block) * w->count * LANES;
+        VEC most = NAME(load)(weights), sum = {0};
+        for (int x = 1; x < w->count; x++) {
+            VEC one = NAME(load)(weights + (int64_t)x * LANES);
+            most = NAME(select)(one > most, one, most);
+        }
+        for (int x = 0; x < w->count; x++) {
+            VEC one = NAME(exp)(NAME(load)(weights + (int64_t)x * LANES) - most);
+            sum += one;
+            NAME(store)(weights + (int64_t)x * LANES, one);
+        }
+        VEC inverse = 1 / sum;
+        for (int x = 0; x < w->count; x++)
+            NAME(store)(weights + (int64_t)x * LANES, NAME(load)(weights + (int64_t)x * LANES) * inverse);
+        for (int lane = 0; lane < LANES && block * LANES + lane < w->count; lane++) {
+            const int64_t edge = (int64_t)w->node[i] * w->p->n + w->node[block * LANES + lane];
+            largest[edge] = most[lane];
+            inverse_sum[edge] = inverse[lane];
+        }
+    }
+    for (int x = 0; w->p->drop_below && x < w->count; x++) {
+        NAME(keep)(w, w->node[i], w->node[x], s->factor);
+        for (int block = 0; block < w->blocks; block++) {
+            REAL *weight = s->scores + (((int64_t)row * w->blocks + block) * w->count + x) * LANES;
+            NAME(store)(weight, NAME(load)(weight) * NAME(load)(s->factor + block * LANES));
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void NAME(mix_rows)(
+    const WORK *w, const NAME(forward_space) *s, int first, int block, int f, const int count, const int pair) {
+    const int n = w->count, line = w->blocks * LANES;
+    const REAL *weights[ROWS], *v1[ROWS];
+    for (int r = 0; r < count; r++) {
+        weights[r] = s->scores + ((int64_t)(first + r) * w->blocks + block) * n * LANES;
+        v1[r] = s->v1 + ((int64_t)(first + r) * w->features + f) * line;
+    }
+    const REAL *x0 = s->v2 + ((int64_t)block * w->features + f) * n * LANES, *x1 = x0 + (int64_t)n * LANES;
+    VEC a[ROWS], b[ROWS];
+    for (int r = 0; r < count; r++) a[r] = b[r] = (VEC){0};
+    if (w->v2) {
+        for (int x = 0; x < n; x++) {
+            VEC y0 = NAME(load)(x0 + (int64_t)x * LANES), y1 = pair ? NAME(load)(x1 + (int64_t)x * LANES) : y0;
+            for (int r = 0; r < count; r++) {
+                VEC weight = NAME(load)(weights[r] + (int64_t)x * LANES);
+                a[r] += weight * (v1[r][x] * y0);
+                if (pair) b[r] += weight * (v1[r][line + x] * y1);
+            }
+        }
+    } else {
+        for (int x = 0; x < n; x++)
+            for (int r = 0; r < count; r++) {
+                VEC weight = NAME(load)(weights[r] + (int64_t)x * LANES);
+                a[r] += weight * v1[r][x];
+                if (pair) b[r] += weight * v1[r][line + x];
+            }
+    }
+    for (int r = 0; r < count; r++) {
+        REAL *to = s->tile + (((int64_t)(first + r) * w->blocks + block) * w->features + f) * LANES;
+        NAME(store)(to, a[r]);
+        if (pair) NAME(store)(to + LANES, b[r]);
+    }
+}
+
+static int64_t NAME(forward_scratch)(const problem *p) {
+    int64_t n = p->n, plane = (int64_t)p->features * p->padded, rows = NAME(rows_together)(p);
+    return 2 * n * plane + rows * (2 * plane + n * p->padded) + p->padded;
+}
+
+static void NAME(forward)(const problem *p, int batch, int head, void *scratch, int *node) {
+    const WORK work = NAME(set_up)(p, batch, head, node), *w = &work;
+    const int64_t n = p->n, plane = (int64_t)p->features * p->padded;
+    const int together = NAME(rows_together)(p), features = p->features, count = w->count;
+    NAME(forward_space) space, *s = &space;
+    s->k = scratch;
+    s->v2 = s->k + n * plane;
+    s->scores = s->v2 + n * plane;
+    s->tile = s->scores + together * n * p->padded;
+    s->factor = s->tile + together * plane;
+    s->v1 = s->factor + p->padded;
+    REAL *out = (REAL *)p->out + batch * p->out_stride[BATCH] + head * p->out_stride[HEAD];
+    REAL *largest = (REAL *)p->soft_max + ((int64_t)batch * p->heads + head) * 2 * n * n, *inverse_sum = largest + n * n;
+    const int64_t block = (int64_t)features * LANES;
+    for (int x = 0; x < count; x++) {
+        NAME(pack)(w, w->k, p->k_stride, w->node[x], s->k + x * w->blocks * block, block, LANES);
+        if (w->v2)
+            NAME(pack)(w, w->v2, p->v2_stride, w->node[x], s->v2 + (int64_t)x * LANES, block * count, (int64_t)count * LANES);
+    }
+    for (int start = 0; start < count; start += together) {
+        const int rows = count - start < together ? count - start : together;
+        for (int r = 0; r < rows; r++)
+            NAME(pack)(w, w->v1, p->v1_stride, w->node[start + r], s->v1 + r * w->blocks * block, LANES, w->blocks * LANES);
+        for (int x = 0; x < count; x++) {
+            int r = 0;
+            if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */
+                for (; r + ROWS <= rows; r += ROWS) NAME(score_rows)(w, s, start, r, x, s->k + x * w->blocks * block, ROWS);
+            for (; r < rows; r++)
+                NAME(score_rows)(w, s, start, r, x, s->k + (p->key_is_ij ? start + r : x) * w->blocks * block, 1);
+            for (r = 0; p->causal_from >= 0 && r < rows; r++)
+                for (int j = 0; j < NAME(forbidden)(w, start + r, x); j++)
+                    s->scores[(((int64_t)r * w->blocks + j / LANES) * count + x) * LANES + j % LANES] = -INFINITY;
+        }
+        for (int r = 0; r < rows; r++) NAME(soft_max)(w, s, r, start + r, largest, inverse_sum);
+        for (int b = 0; b < w->blocks; b++)
+            for (int f = 0; f < features; f += 2) {
+                int r = 0;
+                if (f + 1 < features) {
+                    for (; r + ROWS <= rows; r += ROWS) NAME(mix_rows)(w, s, r, b, f, ROWS, 1);
+                    for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 1);
+                }
+                for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 0);
+            }
+        for (int r = 0; r < rows; r++)
+            NAME(unpack)(w, s->tile + r * w->blocks * block, block, LANES, out, p->out_stride, w->node[start + r]);
+    }
+    NAME(clear_padding)(w, out, p->out_stride);
+}
+
+#undef ROWS
