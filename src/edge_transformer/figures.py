@@ -25,13 +25,18 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#555555"
 
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
     "font.size": 10,
     "svg.hashsalt": "edge-transformer",  # element ids would be random without it
     "svg.fonttype": "path",
     "text.parse_math": False,  # a name with a dollar sign is a name
+}
+
+FORMATS: dict[str, dict[str, Any]] = {
+    ".svg": {"metadata": {"Date": None, "Creator": None}},
+    ".png": {"metadata": {"Software": None}, "dpi": 160},
 }
 
 
@@ -61,7 +66,7 @@ def draw_figure(
         raise UserError("a figure needs at least one series with at least one point")
     looks = _assign_looks([*series, *(name for name in paper if name not in series)])
     sizes = sorted({size for points in (*series.values(), *paper.values()) for size in points})
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.4))
         axes = figure.subplots()
         _set_up_axes(axes, sizes, _lowest(series, paper), axis, score)
@@ -79,17 +84,21 @@ def draw_figure(
 
 def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
     """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
+    svg, png = (Path(f"{stem}{suffix}") for suffix in FORMATS)
+    for path in (svg, png):
+        write_figure(figure, path)
+    return svg, png
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write one file, in the format that its name says: .svg or .png."""
     import matplotlib
 
-    svg, png = (Path(f"{stem}{suffix}") for suffix in (".svg", ".png"))
-    with matplotlib.rc_context(_STYLE):
-        for path, options in (
-            (svg, {"format": "svg", "metadata": {"Date": None, "Creator": None}}),
-            (png, {"format": "png", "metadata": {"Software": None}, "dpi": 160}),
-        ):
-            with replacing(path) as aside:
-                figure.savefig(aside, bbox_inches="tight", pad_inches=0.12, facecolor="white", **options)
-    return svg, png
+    options = FORMATS[path.suffix]
+    with matplotlib.rc_context(STYLE), replacing(path) as aside:
+        figure.savefig(
+            aside, format=path.suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **options
+        )
 
 
 Look = tuple[str, str]  # colour, marker

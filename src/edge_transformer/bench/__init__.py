@@ -1,0 +1,11 @@
+"""Time and memory of the engines, of whole layers and of a rival, as ratios measured side by side in one run.
+
+Nothing else in the library imports this.
+"""
+
+from .cases import PARTS, make_cases
+from .results import Bench, Measurement
+from .run import Settings, measure
+from .sizes import Configuration, Size
+
+__all__ = ["PARTS", "Bench", "Configuration", "Measurement", "Settings", "Size", "make_cases", "measure"]

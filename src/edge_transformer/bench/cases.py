@@ -1,0 +1,184 @@
+"""The parts of the benchmark and their cases: what is measured side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from ..attention import ENGINES, resolve_engine
+from ..errors import UserError
+from ..machine import usable_cores
+from . import sizes
+from .sizes import Configuration, Size
+from .timing import Action
+from .work import (
+    BOTH,
+    FLOYDNET,
+    FORWARD,
+    STEP,
+    Floor,
+    attention_action,
+    expected_bytes,
+    floydnet_action,
+    floydnet_missing,
+    step_action,
+    with_threads,
+)
+
+FLOOR, PLAIN, DROPOUT = "floor", "step", "step with dropout"
+PEAK = "peak"
+PATIENCE = {"memory": 3}  # limits that a run of a part may take, where one run is all there is
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some things of one size that are measured in turn."""
+
+    part: str
+    name: str
+    size: Size
+    names: tuple[str, ...]
+    build: Callable[[Size, str], Action]  # makes the inputs too
+    what: tuple[str, ...] = (FORWARD, BOTH)  # that every action marks
+    reference: str | None = None
+    layers: int = 0  # 0 for the attention alone
+    aims: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)  # why one of the names cannot be measured
+
+    def expected_bytes(self, name: str) -> int:
+        return expected_bytes(name, self.size, self.layers)
+
+
+Maker = Callable[[str, Configuration, tuple[str, ...], str], Case]
+
+
+def _attention(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    return Case(
+        part,
+        configuration.name,
+        configuration.size,
+        engines,
+        lambda size, engine: attention_action(size, engine, device),
+        what=(PEAK,) if part == "memory" else (FORWARD, BOTH),
+        reference="einsum" if "einsum" in engines else None,
+    )
+
+
+def _layers(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    def build(size: Size, name: str) -> Action:
+        sized = replace(configuration, size=size)
+        if name == FLOOR:
+            return Floor(sized, device)
+        return step_action(sized, configuration.dropout if name == DROPOUT else 0.0, device)
+
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers, dropout {configuration.dropout}",
+        configuration.size,
+        (FLOOR, PLAIN, DROPOUT),
+        build,
+        what=(STEP,),
+        reference=FLOOR,
+        layers=configuration.layers,
+        aims=dict(zip((PLAIN, DROPOUT), configuration.aims or (), strict=False)),
+    )
+
+
+def _rivals(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    ours = _ours()
+    missing = floydnet_missing()
+    return Case(
+        part,
+        configuration.name,
+        configuration.size,
+        (FLOYDNET, ours),
+        lambda size, name: floydnet_action(size) if name == FLOYDNET else attention_action(size, name),
+        reference=FLOYDNET,
+        missing={FLOYDNET: missing} if missing else {},
+    )
+
+
+def _threads(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    ours = _ours()
+    counts = {f"{ours}, 1 thread": 1, f"{ours}, 2 threads": 2}
+    one, two = counts
+    return Case(
+        part,
+        configuration.name,
+        configuration.size,
+        (one, two),
+        lambda size, name: with_threads(counts[name], attention_action(size, ours)),
+        reference=one,
+        missing={two: "one core"} if usable_cores() < 2 else {},
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: what it is about, its sizes, and how one of them becomes a case."""
+
+    about: str
+    configurations: tuple[Configuration, ...]
+    make: Maker
+
+
+PARTS: dict[str, Part] = {
+    "core": Part("the attention alone, at the sizes of the paper", sizes.PAPER, _attention),
+    "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
+    "scaling": Part("the attention alone, on ever larger graphs", sizes.SCALING, _attention),
+    "rivals": Part("beside FloydNet's pivotal attention, a simpler operation", sizes.RIVALS, _rivals),
+    "threads": Part("one thread and two", sizes.THREADS, _threads),
+    "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
+}
+_CPU_ONLY = ("rivals", "threads")
+
+
+def make_cases(
+    parts: Sequence[str] = (), own_sizes: Sequence[str] = (), engines: Sequence[str] = (), device: str = "cpu"
+) -> list[Case]:
+    """The cases to measure. A user's own sizes take the place of a part's; without parts they go to `core` alone."""
+    for part in parts:
+        if part not in PARTS:
+            raise UserError(f"--part {part}: unknown; known are {', '.join(PARTS)}")
+    usable = usable_engines(engines, device)
+    own = tuple(Configuration.of(Size.parse(text)) for text in own_sizes)
+    default = ["core"] if own else [part for part in PARTS if device == "cpu" or part not in _CPU_ONLY]
+    chosen = [part for part in PARTS if part in (parts or default)]
+    for part in chosen:
+        if device != "cpu" and part in _CPU_ONLY:
+            raise UserError(f"--part {part} is measured on the CPU only")
+    return [
+        PARTS[part].make(part, configuration, usable, device)
+        for part in chosen
+        for configuration in own or PARTS[part].configurations
+    ]
+
+
+def usable_engines(engines: Sequence[str], device: str) -> tuple[str, ...]:
+    """The engines to measure, in the library's order: those asked for, or all that run on this device."""
+    try:
+        like = torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"--device {device}: {str(error).splitlines()[0]}") from error
+    for engine in engines:
+        if engine not in ENGINES:
+            raise UserError(f"--engine {engine}: unknown; known are {', '.join(ENGINES)}")
+    usable = []
+    for engine in ENGINES:
+        try:
+            resolve_engine(engine, like)
+        except ValueError as error:
+            if engine in engines:
+                raise UserError(f"--engine {engine}: {error}") from error
+            continue
+        interpreted = engine == "triton" and like.device.type == "cpu"  # for tests; its time says nothing
+        if engine in engines or (not engines and not interpreted):
+            usable.append(engine)
+    return tuple(usable)
+
+
+def _ours() -> str:
+    """The engine that runs by default on a CPU."""
+    return resolve_engine("auto", torch.empty(0))

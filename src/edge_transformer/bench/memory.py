@@ -1,0 +1,72 @@
+"""Peak memory of the attention, forward and backward, in a process of its own for every case."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from .sizes import Size
+from .timing import Watch
+from .work import attention_action
+
+NOT_TOLD = "no /proc"
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def extra_peak(run: Callable[[], object], device: str = "cpu") -> int | None:
+    """The most bytes in use while this runs, above those in use before; None where there is no /proc to read.
+
+    The system keeps the highest use ever. It is set back first where that is allowed; where it is not, an earlier peak
+    may make the number too large, never too small.
+    """
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        return torch.cuda.max_memory_allocated() - before
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+    held = _status("VmRSS")
+    run()
+    peak = _status("VmHWM")
+    return None if held is None or peak is None else max(0, peak - held)
+
+
+def measure_alone(engine: str, size: Size, threads: int, device: str) -> int | str | None:
+    """The extra peak of one case in a fresh process; a text says why there is none."""
+    code = f"import sys; from {__name__} import main; main(*sys.argv[1:])"
+    arguments = [engine, str(size), str(threads), device]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    if done.returncode == 0:
+        peak = json.loads(done.stdout)
+        return None if peak is None else int(peak)
+    if done.returncode < 0:  # by a signal: the system kills who takes too much
+        return "killed, perhaps for want of memory"
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"failed with exit code {done.returncode}"
+
+
+def _status(name: str) -> int | None:
+    """A number of bytes from what the system says about this process."""
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")]
+    return found[0] if found else None
+
+
+def main(engine: str, size_text: str, threads: str, device: str) -> None:
+    """What the fresh process does: prints the bytes above those in use when the inputs were ready, or null."""
+    size = Size.parse(size_text)
+    torch.set_num_threads(int(threads))
+    action = attention_action(size, engine, device)
+    attention_action(replace(size, batch=1, n=4), engine, device)(Watch(device))  # loads what is loaded at first use
+    print(json.dumps(extra_peak(lambda: action(Watch(device)), device)))

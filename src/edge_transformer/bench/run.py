@@ -1,0 +1,129 @@
+"""Measures cases, one after the other, and leaves out what would take too long or too much memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from ..machine import describe
+from .cases import PATIENCE, Case
+from .memory import NOT_TOLD, measure_alone
+from .results import Bench, Measurement
+from .timing import time_once, time_rounds
+
+_PROBED_FROM = 100  # nodes; smaller graphs are quick enough to be measured without asking
+_SMALLER = 4  # times fewer nodes in a probe
+
+Progress = Callable[[int, str], None]  # cases done, and what runs now
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure."""
+
+    seconds: float = 5.0  # for the rounds of one case
+    limit: float = 20.0  # seconds that a single run may take
+    budget: int = 0  # bytes that a single run may take; 0 for half of what is free
+    threads: int = 1
+    device: str = "cpu"
+
+
+def measure(
+    cases: Sequence[Case], settings: Settings, command: str = "", progress: Progress = lambda done, note: None
+) -> Bench:
+    """Measure all cases."""
+    settings = settings if settings.budget else replace(settings, budget=free_memory() // 2)
+    before = torch.get_num_threads()
+    measurements: list[Measurement] = []
+    try:
+        for case in cases:
+            torch.set_num_threads(settings.threads)  # a case may have changed it
+            measurements += _measure_case(case, settings, partial(_note, progress, case))
+            progress(1, "")
+        torch.set_num_threads(settings.threads)
+        machine = describe().to_dict()
+    finally:
+        torch.set_num_threads(before)
+    return Bench(command, machine, dataclasses.asdict(settings), tuple(measurements))
+
+
+def free_memory() -> int:
+    """Bytes that could be used now; 8 GB where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else 8 * 10**9
+
+
+def _measure_case(case: Case, settings: Settings, note: Callable[[str], None]) -> list[Measurement]:
+    skipped: dict[str, str] = {}
+    for name in case.names:
+        note(name)
+        reason = case.missing.get(name) or _too_much(case, name, settings)
+        if reason:
+            skipped[name] = reason
+    measured = list((_memory if case.part == "memory" else _times)(case, skipped, settings, note))
+    references = {found.what: found.value for found in measured if found.name == case.reference}
+    return [_with_ratio(found, case.reference, references.get(found.what)) for found in measured]
+
+
+def _note(progress: Progress, case: Case, name: str) -> None:
+    progress(0, f"{case.part}: {case.name}, {name}")
+
+
+def _too_much(case: Case, name: str, settings: Settings) -> str | None:
+    """Why this should not be run; None where it may. A large graph's time is foretold by that of a smaller one."""
+    needed = case.expected_bytes(name)
+    if needed > settings.budget:
+        return f"needs {needed / 1e9:.0f} GB"
+    if case.size.n < _PROBED_FROM:
+        return None
+    small = replace(case.size, batch=1, n=case.size.n // _SMALLER)
+    action = case.build(small, name)
+    time_once(action, settings.device)  # a warm-up
+    seconds = time_once(action, settings.device) * case.size.triangles / small.triangles
+    return f"takes {seconds:.0f} s" if seconds > settings.limit * PATIENCE.get(case.part, 1) else None
+
+
+def _times(
+    case: Case, skipped: dict[str, str], settings: Settings, note: Callable[[str], None]
+) -> Iterator[Measurement]:
+    actions = {name: case.build(case.size, name) for name in case.names if name not in skipped}
+    timings = time_rounds(actions, settings.seconds, settings.device, note) if actions else {}
+    for what in case.what:
+        for name in case.names:
+            found = Measurement(case.part, case.name, case.size, what, name, aim=case.aims.get(name))
+            if name in skipped:
+                yield replace(found, skipped=skipped[name])
+            else:
+                timing = timings[name][what]
+                yield replace(found, value=timing.median, low=timing.low, high=timing.high, rounds=timing.rounds)
+
+
+def _memory(
+    case: Case, skipped: dict[str, str], settings: Settings, note: Callable[[str], None]
+) -> Iterator[Measurement]:
+    for name in case.names:
+        found = Measurement(case.part, case.name, case.size, case.what[0], name, unit="bytes")
+        if name in skipped:
+            yield replace(found, skipped=skipped[name])
+            continue
+        note(name)
+        peak = measure_alone(name, case.size, settings.threads, settings.device)
+        if isinstance(peak, int):
+            yield replace(found, value=float(peak), rounds=1)
+        else:
+            yield replace(found, skipped=peak or NOT_TOLD)
+
+
+def _with_ratio(found: Measurement, reference: str | None, value: float | None) -> Measurement:
+    if found.value is None or not value:
+        return found
+    return replace(found, reference=reference, ratio=found.value / value)

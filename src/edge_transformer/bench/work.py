@@ -1,0 +1,145 @@
+"""What is timed: the attention alone, a step of a stack of layers, the floor under it, and a rival's attention."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..attention import triangular_attention
+from ..config import EdgeTransformerConfig
+from ..encoder import EdgeTransformer
+from .sizes import Configuration, Size
+from .timing import Action, Watch
+
+FORWARD, BOTH, STEP = "forward", "forward+backward", "training step"
+FLOYDNET = "floydnet"
+INSTALL_FLOYDNET = "not installed; pip install floydnet==1.1.0, or this package with its extra [bench]"
+
+
+def attention_action(size: Size, engine: str, device: str = "cpu") -> Action:
+    """`triangular_attention`, forward and backward to all four inputs."""
+    shape = (size.batch, size.n, size.n, size.heads, size.head_dim)
+    inputs, gradient = _random_inputs(4, shape, device)
+    return partial(_both_ways, partial(triangular_attention, *inputs, engine=engine), inputs, gradient)
+
+
+def floydnet_action(size: Size) -> Action:
+    """FloydNet's pivotal attention: the scores and the values of a triangle are sums of two, not products.
+
+    It has a single implementation; its tensors are whole and in the order of dimensions that it takes.
+    """
+    from floydnet import pivotal_attention
+
+    shape = (size.batch, size.heads, size.n, size.n, size.head_dim)
+    inputs, gradient = _random_inputs(5, shape, "cpu")
+    return partial(_both_ways, partial(pivotal_attention, *inputs), inputs, gradient)
+
+
+def floydnet_missing() -> str | None:
+    """How to get FloydNet where it is missing."""
+    return None if importlib.util.find_spec("floydnet") else INSTALL_FLOYDNET
+
+
+def step_action(configuration: Configuration, dropout: float, device: str = "cpu") -> Action:
+    """Forward and backward of a whole stack, from a dense gradient of its output to those of weights and input."""
+    size = configuration.size
+    config = EdgeTransformerConfig(
+        dim=size.dim,
+        heads=size.heads,
+        layers=configuration.layers,
+        dropout=dropout,
+        attention_bias=configuration.attention_bias,
+    )
+    torch.manual_seed(1)
+    model = EdgeTransformer(config).to(device).train()
+    (edges,), gradient = _random_inputs(1, (size.batch, size.n, size.n, size.dim), device)
+
+    def action(watch: Watch) -> None:
+        model.zero_grad()
+        edges.grad = None
+        watch.start()
+        model(edges).backward(gradient)
+        watch.mark(STEP)
+
+    return action
+
+
+class Floor:
+    """The matrix products of a training step and nothing else: what no implementation of the layer can go without.
+
+    Each layer has four: to q, k, v1 and v2 in one, to the attention's output, into and out of the feed-forward network.
+    Each has one product forward and two backward, for the gradients of its input and of its weight. The outputs go into
+    tensors made before.
+    """
+
+    def __init__(self, configuration: Configuration, device: str = "cpu") -> None:
+        rows, dim = configuration.size.edges, configuration.size.dim
+        self.layers = configuration.layers
+        random = torch.Generator().manual_seed(1)
+
+        def make(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=random).to(device)
+
+        self.weights = [make(out, into) for into, out in ((dim, 4 * dim), (dim, dim), (dim, 4 * dim), (4 * dim, dim))]
+        self.weight_gradients = [torch.empty_like(weight) for weight in self.weights]
+        self.states = {width: make(rows, width) for width in (dim, 4 * dim)}  # inputs and gradients, never written to
+        self.results = {width: torch.empty_like(states) for width, states in self.states.items()}
+
+    def products(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The products of one layer, forward then backward: two factors and the place for the result."""
+        for weight in self.weights:
+            out, into = weight.shape
+            yield self.states[into], weight.t(), self.results[out]
+        for weight, gradient in zip(reversed(self.weights), reversed(self.weight_gradients), strict=True):
+            out, into = weight.shape
+            yield self.states[out], weight, self.results[into]
+            yield self.states[out].t(), self.states[into], gradient
+
+    def __call__(self, watch: Watch) -> None:
+        products = list(self.products())
+        watch.start()
+        for _ in range(self.layers):
+            for left, right, result in products:
+                torch.mm(left, right, out=result)
+        watch.mark(STEP)
+
+
+def with_threads(threads: int, action: Action) -> Action:
+    """The action with this number of threads."""
+
+    def run(watch: Watch) -> None:
+        torch.set_num_threads(threads)
+        action(watch)
+
+    return run
+
+
+def expected_bytes(name: str, size: Size, layers: int = 0) -> int:
+    """Rather more than the memory that forward and backward will take, to leave out what may not fit."""
+    states = 4 * size.edges * size.dim  # one float32 tensor with a vector for every edge
+    if name == "einsum":
+        return 7 * size.n * states // 2  # the values of all triangles, their gradient and copies of both
+    if name == FLOYDNET:
+        return 6 * 4 * size.triangles * size.heads + 12 * states  # weights and their copies
+    return (16 + 20 * layers) * states
+
+
+def _random_inputs(count: int, shape: Sequence[int], device: str) -> tuple[list[Tensor], Tensor]:
+    """Tensors that want gradients, and a gradient to begin with."""
+    random = torch.Generator().manual_seed(1)
+    inputs = [torch.randn(*shape, generator=random).to(device).requires_grad_() for _ in range(count)]
+    return inputs, torch.randn(*shape, generator=random).to(device)
+
+
+def _both_ways(run: partial[Tensor], inputs: list[Tensor], gradient: Tensor, watch: Watch) -> None:
+    for tensor in inputs:
+        tensor.grad = None
+    watch.start()
+    out = run()
+    watch.mark(FORWARD)
+    out.backward(gradient)
+    watch.mark(BOTH)
