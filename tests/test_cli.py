@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ def run(*arguments: str, stdin: str = "") -> Result:
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["edge-transformer", *arguments])
-        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         patch.setenv("COLUMNS", "120")
         for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
             patch.delenv(name, raising=False)
@@ -301,6 +302,17 @@ def test_the_same_command_again_is_done_at_once(trained: tuple[Path, Result], fa
     assert scores(result.out) == scores(trained[1].out)
 
 
+def test_the_same_command_again_adds_no_second_record(
+    trained: tuple[Path, Result], families: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results.jsonl"
+    for copy in ("run", "again"):  # two folders: this process still holds the first one
+        shutil.copytree(trained[0], tmp_path / copy)
+        arguments = ["--data", str(families), "--out", str(tmp_path / copy), "--results", str(results), *SETTINGS]
+        assert run("train", "clutrr", *arguments, "--seed", "4").code == 0
+    assert results.read_text() == (trained[0].parent / "results.jsonl").read_text()
+
+
 def test_another_run_in_the_folder_is_refused(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(trained[0], folder)
@@ -314,6 +326,88 @@ def test_evaluate_says_what_training_said(trained: tuple[Path, Result], families
     assert (again.code, again.err) == (0, "")
     assert scores(again.out) == {name: value for name, value in scores(result.out).items() if name != "loss"}
     assert f"{folder} on {families}\n" in again.out
+
+
+def test_evaluate_remembers_the_data_of_training(
+    trained: tuple[Path, Result], families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path holds wherever one stands
+    again = run("evaluate", str(trained[0]))
+    assert (again.code, again.err) == (0, "")
+    assert f"{trained[0]} on {families}\n" in again.out
+    assert scores(again.out) == {name: value for name, value in scores(trained[1].out).items() if name != "loss"}
+
+
+def test_a_relative_data_folder_is_remembered_as_an_absolute_one(
+    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(families, tmp_path / "here" / "families")
+    monkeypatch.chdir(tmp_path / "here")
+    assert run("train", "clutrr", "--data", "families", "--out", "run", *SETTINGS).code == 0
+    monkeypatch.chdir(tmp_path)
+    assert f"here/run on {tmp_path}/here/families\n" in run("evaluate", "here/run").out
+
+
+def test_evaluate_scores_the_rows_held_out_of_training(families: Path, tmp_path: Path) -> None:
+    folder, copy, other = tmp_path / "run", tmp_path / "copy", tmp_path / "other"
+    arguments = ["--data", str(families), "--out", str(folder), *SETTINGS, "--set", "data.held_out=0.5", "--seed", "4"]
+    said = scores(run("train", "clutrr", *arguments).out)
+    del said["loss"]
+    assert set(said) == {"k=2", "k=3", "k=4", "valid"}
+    assert scores(run("evaluate", str(folder)).out) == said
+    shutil.copytree(families, copy)
+    assert scores(run("evaluate", str(folder), "--data", str(copy)).out) == said  # the same files are the same data
+    run(*SMALL, "--out", str(other), "--seed", "2")
+    assert set(scores(run("evaluate", str(folder), "--data", str(other)).out)) == {"k=2", "k=3", "k=4"}
+
+
+def test_evaluate_says_that_the_data_have_changed(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    changed = tmp_path / "families"
+    shutil.copytree(families, changed)
+    (changed / "1.4_test.csv").unlink()
+    values = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(changed)}))
+    result = run("evaluate", str(folder))
+    assert f"note: the files in {changed} have changed since training\n" in result.out
+    assert set(scores(result.out)) == {"k=2", "k=3"}
+
+
+def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    values = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(tmp_path / "gone")}))
+    message = refused("evaluate", str(folder))
+    assert (
+        message
+        == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; say with --data where the data are"
+    )
+    del values["data_folder"]  # as runs of before have it
+    (folder / "run.json").write_text(json.dumps(values))
+    message = f"{folder}: its run.json does not say on which data it was trained; give a folder with --data"
+    assert refused("evaluate", str(folder)) == message
+    (folder / "run.json").unlink()
+    assert refused("evaluate", str(folder)) == message
+    (folder / "run.json").write_text("{}")
+    assert refused("evaluate", str(folder)).startswith(f"{folder}/run.json: does not describe a run")
+
+
+def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
+    (tmp_path / "csv").mkdir()
+    for k in (2, 4):
+        shutil.copy(families / f"1.{k}_test.csv", tmp_path / "csv")
+    expected = {name: value for name, value in scores(trained[1].out).items() if name in ("k=2", "k=4")}
+    assert scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "csv")).out) == expected
+    (tmp_path / "jsonl").mkdir()
+    (tmp_path / "jsonl" / "test.jsonl").write_text(json.dumps({**QUESTION, "target": "granddaughter"}))
+    assert set(scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "jsonl")).out)) == {"k=2"}
+    for folder in ("csv", "jsonl"):
+        message = refused("train", "clutrr", "--data", str(tmp_path / folder), "--out", str(tmp_path / "run"))
+        assert message.startswith(f"{tmp_path}/{folder}: found neither *train.jsonl nor *train.csv; expected")
+    message = refused("evaluate", str(trained[0]), "--data", str(tmp_path))
+    assert message == f"{tmp_path}: found neither *test.jsonl nor *test.csv; expected one of them"
 
 
 def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], tmp_path: Path) -> None:
@@ -336,6 +430,23 @@ def test_predict(trained: tuple[Path, Result]) -> None:
     assert answers[0] == answers[2]
     assert answers[0]["answer"] in answers[0]["probabilities"]
     assert run("predict", str(trained[0])) == (0, "", "")
+
+
+def test_predict_does_not_wait_for_the_end_of_its_input(trained: tuple[Path, Result]) -> None:
+    command = [sys.executable, "-m", "edge_transformer", "predict", str(trained[0]), "--threads", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        deadline = threading.Timer(300, process.kill)  # instead of waiting for ever
+        deadline.start()
+        for text in (json.dumps(QUESTION) + "\n", "\n" + json.dumps(QUESTION) + "\n\n"):
+            process.stdin.write(text.encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["query"] == ["Ann", "Eve"]
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        deadline.cancel()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("name", ["Åsa", "数", "\ud800"])

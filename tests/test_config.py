@@ -127,6 +127,10 @@ def test_round_trip_through_json(config: Any) -> None:
 
 def test_to_dict_is_plain_to_the_bottom() -> None:
     assert to_dict(Outer(Inner(3)))["inner"] == {"size": 3, "name": "inner"}
+    parts = to_dict(Outer(Inner(3), parts=(Inner(1),), sizes=(4, 5)))
+    assert parts["parts"] == [{"size": 1, "name": "inner"}]
+    assert parts["sizes"] == [4, 5]
+    assert json.loads(json.dumps(parts)) == parts
 
 
 def test_what_is_not_given_keeps_its_default() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edge_transformer import files
-from edge_transformer.files import fingerprint, lock, replacing, write_text
+from edge_transformer.files import fingerprint, lock, locked, replacing, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and locks of POSIX systems")
 
@@ -143,6 +143,28 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     held = lock(tmp_path / "lock")
     assert held is not None
     held.close()
+
+
+@posix
+def test_a_file_is_locked_for_the_time_of_a_block(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "wb") as file:
+        with locked(file.fileno(), exclusive=True):
+            assert lock(tmp_path / "file") is None
+        with locked(file.fileno(), exclusive=False):
+            assert lock(tmp_path / "file") is None
+            with open(tmp_path / "file", "rb") as reader, locked(reader.fileno(), exclusive=False):
+                pass  # readers do not wait for each other
+        free = lock(tmp_path / "file")
+        assert free is not None
+        free.close()
+
+
+def test_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "fcntl", None)
+    with open(tmp_path / "file", "wb") as file, locked(file.fileno(), exclusive=True):
+        held = lock(tmp_path / "file")
+        assert held is not None
+        held.close()
 
 
 # --- fingerprints -----------------------------------------------------------------------------------------------------

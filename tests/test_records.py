@@ -72,7 +72,7 @@ made_records = st.builds(
 
 
 @settings(max_examples=50, deadline=None)  # a disk may take its time for one of many fsyncs
-@given(st.lists(made_records, max_size=4))
+@given(st.lists(made_records, max_size=4, unique_by=Record.to_json))
 def test_what_is_appended_is_read(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
     path = tmp_path_factory.mktemp("records") / "all.jsonl"
     path.touch()
@@ -227,8 +227,58 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
     write = os.write
     monkeypatch.setattr(records.os, "write", lambda handle, data: write(handle, data[:20]))
     with pytest.raises(OSError, match="only 20 of"):
-        append_record(path, EXAMPLE)
+        append_record(path, replace(EXAMPLE, seed=2))
     assert path.read_bytes() == before
+
+
+def test_the_same_record_is_added_once(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(f"{EXAMPLE.to_json()}\nnot a record\n")
+    before = path.read_bytes()
+    append_record(path, EXAMPLE)
+    assert path.read_bytes() == before
+    again = replace(EXAMPLE, finished="2025-03-02T12:00:00+00:00")  # the same run, done once more
+    append_record(path, again)
+    append_record(path, again)
+    assert path.read_bytes() == before + again.to_json().encode() + b"\n"
+
+
+OLD_SETTINGS: dict[str, dict[str, Any]] = {
+    "model": {"kind": "edge", "dim": 8, "heads": 2, "layers": 1},
+    "train": {"epochs": 1, "lr": 0.1},
+    "data": {},
+}
+
+
+def test_old_records_get_the_settings_that_they_did_not_name(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(change(settings=OLD_SETTINGS) + "\n")
+    [record] = read_records(path)
+    assert record.settings["model"] == OLD_SETTINGS["model"] | {
+        "tied": True,
+        "dropout": 0.0,
+        "ff_factor": 4,
+        "attention_bias": True,
+        "norm": "released",
+        "key": "lj",
+        "value": "product",
+        "min_layers": None,
+    }
+    assert record.settings["train"]["optimizer"] == "adam"
+    assert record.settings["data"] == {"train_k": None, "held_out": 0.0}
+    assert record.settings["precision"] == "32-true"
+    append_record(path, record)
+    assert len(path.read_text().splitlines()) == 1, "the old form and the new one are the same record"
+    path.write_text(change(settings={**OLD_SETTINGS, "model": {"tied": False}, "precision": "64-true"}))
+    [record] = read_records(path)
+    assert (record.settings["model"]["tied"], record.settings["precision"]) == (False, "64-true")
+
+
+@pytest.mark.parametrize("fields", [{"task": "other"}, {"model": "other"}, {"settings": {}}])
+def test_records_of_which_nothing_is_known_stay_as_they_are(fields: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_text(change(**{"settings": OLD_SETTINGS, **fields}))
+    [record] = read_records(tmp_path / "runs.jsonl")
+    assert record.settings == fields.get("settings", OLD_SETTINGS)
 
 
 def append_many(path: Path, worker: int, count: int) -> None:

@@ -19,7 +19,7 @@ from edge_transformer.errors import DataError, UserError
 from edge_transformer.figures import Points, draw_figure, save_figure
 from edge_transformer.records import Record, append_record, latest_runs
 from edge_transformer.report import Report, build_report, report_tables
-from edge_transformer.results import ABOVE, BELOW, Row, result_tables
+from edge_transformer.result_tables import ABOVE, BELOW, Row, result_tables
 
 VERSIONS = {"torch": "2.13.0", "edge-transformer": "0.1.0"}
 

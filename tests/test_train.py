@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +37,6 @@ TINY = {
     "train.lr": 0.01,
     "train.average": 0.9,
     "train.evaluate_every": 2,
-    "data.distinct": False,
 }
 
 
@@ -82,6 +83,10 @@ def test_training_lowers_the_loss_and_leaves_model_and_record(families: Path, tm
     assert record.metrics["loss"] == losses[-1]
     assert set(record.metrics) == {"k=2", "k=4", "loss"}
     assert record.settings["model"]["dim"] == 16
+    assert record.settings["model"]["norm"] == "released"  # defaults are recorded too
+    assert record.settings["train"]["clip"] == 1.0
+    assert record.settings["data"] == {"train_k": None, "held_out": 0.0}
+    assert record.settings["precision"] == "32-true"
     assert record.threads == 1
     assert record.data["train_k"] == "2,3"
     assert json.loads((tmp_path / "run/record.json").read_text())["seed"] == 3
@@ -95,6 +100,16 @@ def test_a_finished_run_is_not_trained_again(families: Path, tmp_path: Path) -> 
     again = make_trainer(families, tmp_path / "run")
     again._train_step = None  # type: ignore[method-assign, assignment]  # would fail if it were called
     assert again.train() == first
+
+
+def test_layers_computed_again_give_the_same_weights(families: Path, tmp_path: Path) -> None:
+    make_trainer(families, tmp_path / "plain").train()
+    run = make_run()
+    hardware = Hardware("cpu", threads=1, checkpoint_layers=True)
+    trainer = Trainer(run, run.load_data(families), tmp_path / "again", hardware, "a command")
+    assert trainer.model.get_submodule("encoder").checkpoint_layers is True
+    trainer.train()
+    assert_same_weights(weights(tmp_path / "plain"), weights(tmp_path / "again"))
 
 
 class Killed(Exception):
@@ -191,8 +206,55 @@ def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path)
 
 def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) -> None:
     make_trainer(families, tmp_path / "run").release_folder()
-    with pytest.raises(UserError, match=r"holds another run.*settings"):
+    with pytest.raises(UserError, match=r"holds another run; its model\.dim is 16, this one's is 32\."):
         make_trainer(families, tmp_path / "run", **{"model.dim": 32})
+    other = Trainer(make_run(), make_run().load_data(families), tmp_path / "double", Hardware("cpu", "64-true", 1))
+    other.release_folder()
+    with pytest.raises(UserError, match=r"holds another run; its precision is '64-true', this one's is '32-true'"):
+        make_trainer(families, tmp_path / "double")
+
+
+def test_data_may_be_moved_before_a_run_is_resumed(families: Path, tmp_path: Path) -> None:
+    def trained_on() -> str:
+        return json.loads((tmp_path / "run/run.json").read_text())["data_folder"]
+
+    make_trainer(families, tmp_path / "run").release_folder()
+    assert trained_on() == str(families)
+    shutil.copytree(families, tmp_path / "moved")
+    make_trainer(tmp_path / "moved", tmp_path / "run").release_folder()
+    assert trained_on() == str(tmp_path / "moved")
+    (tmp_path / "moved/1.4_test.csv").unlink()
+    with pytest.raises(UserError, match="holds another run; its data is"):
+        make_trainer(tmp_path / "moved", tmp_path / "run")
+
+
+def test_a_run_of_before_goes_on_unless_a_default_has_changed(
+    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(families, tmp_path / "run")
+    trainer.save_checkpoint()
+    trainer.release_folder()
+    path = tmp_path / "run/run.json"
+    values = json.loads(path.read_text())
+    for name in ("data_folder", "precision"):
+        del values[name]
+    for section, names in (("model", ("tied", "key", "norm")), ("train", ("clip",)), ("data", ("held_out", "train_k"))):
+        for name in names:
+            del values["settings"][section][name]
+    values["data_identity"]["distinct"] = False  # a setting that is no more
+    path.write_text(json.dumps(values))
+    monkeypatch.setattr(TrainConfig.__init__, "__defaults__", _with(TrainConfig, clip=5.0))
+    with pytest.raises(UserError, match=r"holds another run; its train\.clip is 1\.0, this one's is 5\.0"):
+        make_trainer(families, tmp_path / "run")
+    monkeypatch.undo()
+    make_trainer(families, tmp_path / "run").release_folder()
+    assert json.loads(path.read_text())["data_folder"] == str(families)
+
+
+def _with(cls: type, **changed: Any) -> tuple[Any, ...]:
+    """The defaults of a dataclass's arguments, some of them changed."""
+    defaults = [field for field in dataclasses.fields(cls) if field.default is not dataclasses.MISSING]
+    return tuple(changed.get(field.name, field.default) for field in defaults)
 
 
 def test_what_a_killed_process_was_writing_is_no_obstacle(families: Path, tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ import json
 import os
 import shlex
 import sys
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from .errors import UserError
+from .machine_cli import bench, info
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
@@ -29,6 +31,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(**HELP, help="Generate data, or look at what is in a folder of it.")
 app.add_typer(data_app, name="data")
+app.command()(info)
+app.command()(bench)
 
 out = Console(highlight=False)  # results; progress and errors go to standard error
 
@@ -53,6 +57,9 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="32-true, 64-true or bf16-mixed.")] = "32-true",
     threads: ThreadsOption = None,
+    checkpoint_layers: Annotated[
+        bool, typer.Option("--checkpoint-layers", help="Less memory: compute layers again in the backward pass.")
+    ] = False,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
 ) -> None:
     """Train a model. The same command again resumes an interrupted run.
@@ -73,7 +80,8 @@ def train(
     from .train import Trainer
 
     get_task(task)
-    hardware = from_dict(Hardware, {"device": device, "precision": precision, "threads": threads}, "hardware")
+    how = {"device": device, "precision": precision, "threads": threads, "checkpoint_layers": checkpoint_layers}
+    hardware = from_dict(Hardware, how, "hardware")
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
     folder = out_folder or Path("runs") / run.folder_name(data)
     loaded = run.load_data(data)
@@ -116,31 +124,54 @@ def demo(
 
 
 @app.command()
-def evaluate(run: RunArgument, data: DataOption, threads: ThreadsOption = None) -> None:
-    """Score a trained model on the test files of a folder.
+def evaluate(
+    run: RunArgument,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with test files.", show_default="the data of training")
+    ] = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Score a trained model on its own test files, or on those of another folder, which needs no others.
 
-    Example: `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data families`
+    Examples:
+
+    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1`
+
+    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families`
     """
     import torch
 
     from .checkpoint import load_with_task
     from .progress import bar
+    from .run import RUN_FILE, SavedRun
 
     if threads:
         torch.set_num_threads(threads)
     model, task = load_with_task(run)
-    with bar(f"reading {data.name}") as reading:
-        loaded = task.data.load(data, task.data.Settings(), 0, model=model, progress=reading.advance)
+    saved = SavedRun.read(run) if (run / RUN_FILE).exists() else None
+    folder = data or (saved.data_folder if saved else None)
+    if folder is None:
+        raise UserError(f"{run}: its {RUN_FILE} does not say on which data it was trained; give a folder with --data")
+    if data is None and not folder.is_dir():
+        raise UserError(f"{folder}: no such folder, but {run} was trained on it; say with --data where the data are")
+    settings, seed = task.data.Settings(), 0
+    if saved and task.data.fingerprint(folder, training=False) == saved.data_identity.get("fingerprint"):
+        settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
+    elif data is None:
+        print(f"note: the files in {folder} have changed since training")
+    with bar(f"reading {folder.name}") as reading:
+        loaded = task.data.load(folder, settings, seed, model=model, progress=reading.advance)
     for note in loaded.notes():
         print(f"note: {note}")
     with bar("scoring", loaded.evaluation_rows()) as scoring:
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
-    _print_scores(f"{run} on {data}", scores)
+    _print_scores(f"{run} on {folder}", scores)
 
 
 @app.command()
 def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
-    """Answer questions from standard input, one JSON object a line; answers go to standard output.
+    """Answer questions from standard input, one JSON object a line; answers go to standard output, each without
+    waiting for questions that have not come yet.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer predict runs/clutrr-cpu-families-seed1`
@@ -148,10 +179,12 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
     import torch
 
     from .checkpoint import load
+    from .lines import ArrivingLines
 
     if threads:
         torch.set_num_threads(threads)
-    for answer in load(run).predict_lines(iter(sys.stdin), "standard input"):
+    lines = ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
+    for answer in load(run).predict_lines(lines, "standard input", lines.pausing):
         print(_json_line(answer), flush=True)
 
 

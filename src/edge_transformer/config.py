@@ -67,7 +67,14 @@ def require_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
 
 def to_dict(config: Any) -> dict[str, Any]:
     """A configuration as plain JSON values."""
-    return dataclasses.asdict(config)
+    return _plain(dataclasses.asdict(config))
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as the lists that JSON makes of them."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "") -> Config:

@@ -101,7 +101,7 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
             fingerprints[data] = get_task(experiment.task).data.fingerprint(Path(data))
         for turn, seed in enumerate(entry.seeds or experiment.seeds):
             config = RunConfig.from_preset(experiment.task, entry.preset, entry.set, seed)
-            key = run_key(config.task, fingerprints[data], config.settings, seed)
+            key = run_key(config.task, fingerprints[data], config.recorded_settings(), seed)
             run = Run(config, data, Path(runs_folder) / config.folder_name(data), key, record=known.get(key))
             if run.record:
                 run.state = "known"

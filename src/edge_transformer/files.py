@@ -6,13 +6,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks; there, two runs in one folder are the user's to avoid
+except ImportError:  # Windows has no such locks; there, two processes in one folder or file are the user's to avoid
     fcntl = None  # type: ignore[assignment]
 
 
@@ -56,6 +56,20 @@ def lock(path: str | Path) -> IO[bytes] | None:
             file.close()
             return None
     return file
+
+
+@contextmanager
+def locked(handle: int, *, exclusive: bool) -> Iterator[None]:
+    """Wait for the lock of an open file and hold it for the time of a block, where its file system has locks."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def fingerprint(paths: Iterable[Path]) -> str:

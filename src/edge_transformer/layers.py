@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import packed_triangular_attention
+from .attention import check_engine, packed_triangular_attention
 from .config import EdgeTransformerConfig
 from .dropout import add_dropout, relu_dropout
 
@@ -21,6 +21,7 @@ class TriangularAttention(nn.Module):
 
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
         super().__init__()
+        check_engine(engine)  # here, where the name is given, and not in the middle of a forward pass
         self.heads, self.key = config.heads, config.key
         self.dropout_p, self.engine = config.dropout, engine
         self.parts = 4 if config.value == "product" else 3  # the value ablation has no v2

@@ -10,8 +10,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -19,15 +19,39 @@ from pathlib import Path
 from typing import Any
 
 from .errors import DataError, UserError
-
-try:
-    import fcntl
-except ImportError:  # Windows has no fcntl: a single short write at the end of a file is then all the safety there is
-    fcntl = None  # type: ignore[assignment]
+from .files import locked
 
 Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
+# What runs did whose records do not name a setting, by task and model: records once left out what was a default.
+# These facts of the past stay when a default changes, so that an old record never passes for a run with the new one.
+# A setting that is added gets a line here that says what runs did before there was a choice.
+UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("clutrr", "edge"): {
+        "model": {
+            "kind": "edge",
+            "tied": True,
+            "dropout": 0.0,
+            "ff_factor": 4,
+            "attention_bias": True,
+            "norm": "released",
+            "key": "lj",
+            "value": "product",
+            "min_layers": None,
+        },
+        "train": {
+            "warmup_steps": 0,
+            "optimizer": "adam",
+            "weight_decay": 0.0,
+            "clip": 1.0,
+            "average": 0.0,
+            "evaluate_every": 5,
+        },
+        "data": {"train_k": None, "held_out": 0.0},
+        "precision": "32-true",
+    }
+}
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
 
 
@@ -47,7 +71,7 @@ class Record:
     versions: dict[str, str]  # "torch": "2.13.0"
     command: str
     finished: str  # ISO 8601
-    settings: dict[str, Any] = field(default_factory=dict)  # as the preset has them, overrides applied
+    settings: dict[str, Any] = field(default_factory=dict)  # all of them, those that were defaults too
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
@@ -86,6 +110,16 @@ def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int)
     return task, fingerprint, canonical_json(settings), seed
 
 
+def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run of before together with those that it did not name; see UNNAMED_SETTINGS."""
+    complete = dict(settings)
+    for name, unnamed in UNNAMED_SETTINGS.get((task, model), {}).items():
+        given = complete.setdefault(name, unnamed)
+        if isinstance(unnamed, dict) and isinstance(given, dict):
+            complete[name] = given | {key: value for key, value in unnamed.items() if key not in given}
+    return complete
+
+
 def canonical_json(value: Any, sort_keys: bool = True) -> str:
     """Equal texts for equal values; unlike Python's equality it keeps 1, 1.0 and True apart."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
@@ -102,7 +136,8 @@ def is_fraction(metric: str) -> bool:
 def append_record(path: str | Path, record: Record) -> None:
     """Add one line to a file of records and bring it to the disk before returning.
 
-    What a crash left behind is put right first: a whole record without its line end gets it, half a record goes.
+    Nothing happens where the file has this very record; the same run done once more is another record. What a crash
+    left behind is put right first: a whole record without its line end gets it, half a record goes.
     """
     line = (record.to_json() + "\n").encode()
     if len(line) > MAX_LINE_BYTES:
@@ -111,10 +146,21 @@ def append_record(path: str | Path, record: Record) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with _locked(handle, exclusive=True):
-            _append(handle, _mend_end(handle, path) + line)
+        with locked(handle, exclusive=True):
+            if not _has_record(handle, path, record):
+                _append(handle, _mend_end(handle, path) + line)
     finally:
         os.close(handle)
+
+
+def _has_record(handle: int, path: Path, record: Record) -> bool:
+    """Whether a line of the file holds this record; a broken line is not the matter of the run that is to be added."""
+    with open(handle, "rb", closefd=False) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
+            with suppress(DataError):
+                if canonical_json(asdict(_parse_line(path, number, line))) == canonical_json(asdict(record)):
+                    return True
+    return False
 
 
 def _append(handle: int, data: bytes) -> None:
@@ -144,20 +190,6 @@ def _mend_end(handle: int, path: Path) -> bytes:
     warnings.warn(f"{path}: removed an unfinished last line, {rest[:80]!r}", stacklevel=3)
     os.ftruncate(handle, size - len(rest))
     return b""
-
-
-@contextmanager
-def _locked(handle: int, *, exclusive: bool) -> Iterator[None]:
-    """Hold the file's advisory lock, where system and file system have such a thing."""
-    if fcntl is not None:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-    try:
-        yield
-    finally:
-        if fcntl is not None:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 # Reading
@@ -198,7 +230,7 @@ def _files(path: Path) -> list[Path]:
 
 def _read_file(path: Path) -> list[Record]:
     records = []
-    with open(path, "rb") as file, _locked(file.fileno(), exclusive=False):
+    with open(path, "rb") as file, locked(file.fileno(), exclusive=False):
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
                 raise DataError(path, number, "a longer line", f"a record of at most {MAX_LINE_BYTES} bytes")
@@ -217,6 +249,8 @@ def _parse_line(path: Path, number: int, line: bytes) -> Record:
     problem = _find_problem(value)
     if problem is not None:
         raise DataError(path, number, *problem)
+    if value.get("settings"):
+        value["settings"] = complete_settings(value["task"], value["model"], value["settings"])
     return Record(**value)
 
 

@@ -22,7 +22,7 @@ from .figures import Points, draw_figure, save_figure
 from .files import write_text
 from .markdown import code_block, code_words, escape
 from .records import Record, latest_runs, read_records
-from .results import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, result_tables
+from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, result_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import from_dict, require_choice, require_fraction, require_positive
+from .checkpoint import read_json, write_json
+from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
 from .errors import UserError
 from .presets import SECTIONS, load_preset, override, yaml_value
 from .progress import bar
-from .records import canonical_json
+from .records import canonical_json, complete_settings
 from .tasks import get_task
-from .tasks.base import TaskData, encoder_config
+from .tasks.base import TaskData, model_settings
 
 DEFAULT_PRECISION = "32-true"
+RUN_FILE = "run.json"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class RunConfig:
 
     task: str
     preset: str
-    settings: dict[str, Any]  # the preset's sections "model", "train" and "data", overrides applied
+    settings: dict[
+        str, Any
+    ]  # sections "model", "train" and "data": the preset's with overrides, all defaults filled in
     overrides: dict[str, Any]
     seed: int
 
@@ -59,9 +63,13 @@ class RunConfig:
         if settings.get("task") != task:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
         sections = {name: settings.get(name) or {} for name in SECTIONS}
-        run = cls(task, preset, sections, dict(overrides), seed)
-        _ = run.train, run.data_settings, encoder_config(sections["model"])  # refuse nonsense before data are read
-        return run
+        # With the defaults of today written out, a record and a half-done run notice when one of them changes.
+        complete = {
+            "model": model_settings(sections["model"]),
+            "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
+            "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
+        }
+        return cls(task, preset, complete, dict(overrides), seed)
 
     @property
     def train(self) -> TrainConfig:
@@ -71,10 +79,17 @@ class RunConfig:
     def data_settings(self) -> Any:
         return from_dict(get_task(self.task).data.Settings, self.settings["data"], "data")
 
+    def recorded_settings(self, precision: str = DEFAULT_PRECISION) -> dict[str, Any]:
+        """All settings that a record of this run names: what sets it apart from other runs on the same data."""
+        return {**self.settings, "precision": precision}
+
     def load_data(self, folder: str | Path) -> TaskData:
         """Read the data of this run, with a progress bar."""
-        with bar(f"reading {Path(folder).name}") as reading:
-            return get_task(self.task).data.load(Path(folder), self.data_settings, self.seed, progress=reading.advance)
+        folder = Path(folder)
+        with bar(f"reading {folder.name}") as reading:
+            data = get_task(self.task).data.load(folder, self.data_settings, self.seed, progress=reading.advance)
+        data.folder = folder.absolute()
+        return data
 
     def arguments(self, data: str | Path) -> list[str]:
         """The arguments of `edge-transformer` that do this run."""
@@ -97,6 +112,63 @@ class Hardware:
     device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
     precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"
     threads: int | None = None
+    checkpoint_layers: bool = False  # compute layers again in the backward pass: the same numbers in less memory
 
     def __post_init__(self) -> None:
         require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What the run.json in a run's folder says: the run, its data, and how it is computed."""
+
+    config: RunConfig
+    data_identity: dict[str, Any]
+    data_folder: Path | None  # where the data were when the run last started; None where that is not known
+    processes: int
+    precision: str
+
+    @classmethod
+    def read(cls, folder: str | Path) -> SavedRun:
+        """The run in a folder."""
+        path = Path(folder) / RUN_FILE
+        values = read_json(path)
+        try:
+            model = values["settings"]["model"].get("kind", "edge")
+            settings = complete_settings(values["task"], model, values["settings"])
+            sections = {name: dict(settings[name]) for name in SECTIONS}
+            config = RunConfig(values["task"], values["preset"], sections, values["overrides"], values["seed"])
+            data_folder = Path(values["data_folder"]) if "data_folder" in values else None
+            precision = values.get("precision", "32-true")  # which once was named only where it was another
+            return cls(config, dict(values["data_identity"]), data_folder, values["processes"], precision)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{path}: does not describe a run: {error!r}") from error
+
+    def write(self, folder: str | Path) -> None:
+        """Write down in a folder whose it is."""
+        values = {**to_dict(self.config), "data_identity": self.data_identity}
+        values |= {"data_folder": str(self.data_folder)} if self.data_folder else {}
+        write_json(Path(folder) / RUN_FILE, {**values, "processes": self.processes, "precision": self.precision})
+
+    def difference(self, other: SavedRun) -> tuple[str, Any, Any] | None:
+        """The first thing that makes two runs different ones: its name, and what each has."""
+        mine, theirs = self._what_counts(), other._what_counts()
+        for name in {**mine, **theirs}:
+            if mine.get(name) != theirs.get(name):
+                return name, mine.get(name), theirs.get(name)
+        return None
+
+    def _what_counts(self) -> dict[str, Any]:
+        """Everything but the name and the place of the data: the same files elsewhere are the same data."""
+        config = self.config
+        sections = config.settings.items()
+        return {
+            "task": config.task,
+            **{f"{section}.{name}": value for section, values in sections for name, value in values.items()},
+            "preset": config.preset,
+            "overrides": config.overrides,
+            "seed": config.seed,
+            "data": self.data_identity.get("fingerprint"),
+            "processes": self.processes,
+            "precision": self.precision,
+        }

@@ -22,17 +22,18 @@ from typing import IO, Any
 import torch
 from torch import Tensor, nn
 
-from .checkpoint import load_checkpoint, read_json, save_checkpoint, save_model, write_json
+from .checkpoint import load_checkpoint, save_checkpoint, save_model, write_json
 from .config import to_dict
 from .data.batching import shuffled_batches
+from .encoder import EdgeTransformer
 from .errors import UserError
 from .files import lock
 from .progress import Bar, bar, console
 from .records import Record, read_record
-from .run import DEFAULT_PRECISION, Hardware, RunConfig, TrainConfig
+from .run import RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
 from .tasks.base import TaskData, TaskModel
 
-RUN_FILE, LOCK_FILE, STATUS_FILE, RECORD_FILE = "run.json", "lock", "status.json", "record.json"
+LOCK_FILE, STATUS_FILE, RECORD_FILE = "lock", "status.json", "record.json"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
 
@@ -59,6 +60,9 @@ class Trainer:
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
         self.model: TaskModel = data.new_model(run.settings["model"])
+        for module in self.model.modules():
+            if isinstance(module, EdgeTransformer):
+                module.checkpoint_layers = hardware.checkpoint_layers
         self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
         self.optimizer = _optimizer(self.config, self.model)
@@ -199,7 +203,7 @@ class Trainer:
         record = Record(
             task=self.run.task,
             data=self.data.identity(),
-            model=str(self.run.settings["model"].get("kind", "edge")),
+            model=self.run.settings["model"]["kind"],
             preset=self.run.preset,
             overrides=self.run.overrides,
             seed=self.run.seed,
@@ -209,9 +213,7 @@ class Trainer:
             versions=_versions(),
             command=self.command,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
-            settings=self.run.settings
-            if self.precision == DEFAULT_PRECISION
-            else {**self.run.settings, "precision": self.precision},
+            settings=self.run.recorded_settings(self.precision),
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
@@ -224,9 +226,8 @@ class Trainer:
 
     def _claim_folder(self) -> None:
         """Take an empty folder, or resume the same run in it; refuse one that holds another run."""
-        mine = {**to_dict(self.run), "data_identity": self.data.identity(), "processes": self.fabric.world_size}
-        if self.precision != DEFAULT_PRECISION:
-            mine["precision"] = self.precision
+        processes = self.fabric.world_size
+        mine = SavedRun(self.run, self.data.identity(), self.data.folder, processes, self.precision)
         if self.fabric.global_rank == 0:
             self._lock = lock(self.folder / LOCK_FILE)
             if self._lock is None:
@@ -245,23 +246,25 @@ class Trainer:
                 raise
         self.fabric.barrier()
 
-    def _check_folder(self, mine: dict[str, Any]) -> None:
+    def _check_folder(self, mine: SavedRun) -> None:
         """Refuse a folder that holds something else; write down in an empty one whose it is."""
         for left_behind in self.folder.glob(".*.tmp"):  # by a process that was killed while it wrote
             left_behind.unlink()
-        run_file = self.folder / RUN_FILE
-        if run_file.exists():
-            theirs = read_json(run_file)
-            for name in mine:
-                if theirs.get(name) != mine[name]:
-                    raise UserError(
-                        f"{self.folder}: holds another run; its {name} is {theirs.get(name)!r}, "
-                        f"this one's is {mine[name]!r}. Choose another --out, or delete the folder"
-                    )
+        if (self.folder / RUN_FILE).exists():
+            theirs = SavedRun.read(self.folder)
+            difference = mine.difference(theirs)
+            if difference is not None:
+                name, here, there = difference
+                raise UserError(
+                    f"{self.folder}: holds another run; its {name} is {there!r}, "
+                    f"this one's is {here!r}. Choose another --out, or delete the folder"
+                )
+            if mine.data_folder not in (None, theirs.data_folder):  # the data were moved
+                mine.write(self.folder)
         elif any(path.name != LOCK_FILE for path in self.folder.iterdir()):
             raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
         else:
-            write_json(run_file, mine)
+            mine.write(self.folder)
 
     def release_folder(self) -> None:
         """Let another process train in this folder; the end of this process does the same."""

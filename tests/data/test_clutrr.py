@@ -550,6 +550,8 @@ def test_folders_that_hold_no_data(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.csv", [ROW])
     with pytest.raises(UserError, match=r"found no \*test\.csv"):
         read_clutrr(tmp_path)
+    with pytest.raises(UserError, match=r"found no \*test\.csv; expected a CLUTRR folder with test files"):
+        read_clutrr(tmp_path, training=False)
     with pytest.raises(UserError, match=r"train\.csv: no such folder"):
         read_clutrr(tmp_path / "train.csv")
 

@@ -275,6 +275,40 @@ def test_folders_that_hold_no_data(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_test_files_are_enough_without_training(suffix: str, tmp_path: Path) -> None:
+    story = Story(((0, 1),), ("r",), (1, 0), "t", ("a", "b"))
+    if suffix == "csv":
+        write_clutrr(tmp_path, [story], {1: [story]})
+    else:
+        write_lines(tmp_path / "1.1_train.jsonl", "t", "t")
+        write_lines(tmp_path / "1.1_test.jsonl", "t")
+    whole = read_folder(tmp_path)
+    told: list[int] = []
+    tests = read_folder(tmp_path, told.append, training=False)
+    assert (tests.train, tests.tests, tests.fingerprint) == ((), whole.tests, whole.fingerprint)
+    assert sum(told) == 1
+    (tmp_path / f"1.1_train.{suffix}").unlink()
+    alone = read_folder(tmp_path, training=False)
+    assert (alone.train, alone.tests) == ((), whole.tests)
+    assert alone.fingerprint != whole.fingerprint
+    with pytest.raises(
+        UserError, match=r"found neither \*train\.jsonl nor \*train\.csv; expected one of them, and test"
+    ):
+        read_folder(tmp_path)
+    (tmp_path / f"1.1_test.{suffix}").unlink()
+    with pytest.raises(UserError, match=r"found neither \*test\.jsonl nor \*test\.csv; expected one of them$"):
+        read_folder(tmp_path, training=False)
+
+
+def test_training_files_decide_which_files_are_read(tmp_path: Path) -> None:
+    story = Story(((0, 1),), ("r",), (1, 0), "from csv", ("a", "b"))
+    write_clutrr(tmp_path, [story], {1: [story]})
+    write_lines(tmp_path / "test.jsonl", "from json")
+    for training in (True, False):
+        assert [story.target for story in read_folder(tmp_path, training=training).tests[1]] == ["from csv"]
+
+
 def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").mkdir()
     write_lines(tmp_path / "test.jsonl", "a")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from edge_transformer.config import from_dict
+from edge_transformer.data.batching import GraphTable
 from edge_transformer.data.clutrr import ClutrrData, Story, write_clutrr
 from edge_transformer.data.kinship import generate
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.lines import ArrivingLines
 from edge_transformer.tasks import clutrr as task
 from edge_transformer.tasks import get_task
 from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings, labelled_edges
@@ -174,14 +177,6 @@ def test_held_out_must_leave_something(stories: ClutrrData) -> None:
             from_dict(RelationSettings, {"held_out": share}, "data")
 
 
-def test_distinct_keeps_each_graph_and_answer_once(stories: ClutrrData) -> None:
-    data = RelationData(stories, RelationSettings(distinct=True), seed=1)
-    pairs = {(story.graph, story.target) for story in stories.train}
-    assert data.train_rows == len(pairs) < len(stories.train)
-    assert {(story.graph, story.target) for story in data._train} == pairs
-    assert data.train_rows > len({story.graph for story in stories.train})  # conflicting answers both stay
-
-
 # --- score ------------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +242,34 @@ def test_a_trained_model_brings_its_own_vocabularies(stories: ClutrrData, data: 
     )
 
 
+def test_only_what_is_scored_is_read(
+    data: RelationData, model: RelationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, tests = generate([2, 3], [2, 4], rows=60, seed=3, test_rows=12)
+    write_clutrr(tmp_path, train, tests)
+    told: list[int] = []
+    whole = RelationData.load(tmp_path, RelationSettings(held_out=0.5), 1, model, told.append)
+    assert sum(told) == 60 + 24
+    tabulated: list[int] = []
+    tabulate = RelationData._tabulate
+
+    def count(data: RelationData, rows: Sequence[Story]) -> GraphTable:
+        tabulated.append(len(rows))
+        return tabulate(data, rows)
+
+    monkeypatch.setattr(RelationData, "_tabulate", count)
+    for settings, rows in ((RelationSettings(held_out=0.5), [12, 12, 30]), (RelationSettings(), [12, 12])):
+        tabulated.clear()
+        RelationData.load(tmp_path, settings, 1, model).evaluate(model, CPU)
+        assert tabulated == rows  # the tests and what was held out, and no row that was trained on
+    (tmp_path / "1.2,1.3_train.csv").write_text("broken")
+    told.clear()
+    tests_alone = RelationData.load(tmp_path, RelationSettings(), 1, model, told.append)
+    assert sum(told) == 24
+    scores = whole.evaluate(model, CPU)
+    assert tests_alone.evaluate(model, CPU) == {name: scores[name] for name in ("k=2", "k=4")}
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +319,21 @@ def test_answers_come_while_questions_are_read_and_batches_stay_small(
     assert len(edges) > 5
 
 
+def test_what_has_come_is_answered_in_a_pause(stories: ClutrrData, model: RelationModel) -> None:
+    read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal read
+        for story in stories.train[:9]:
+            read += 1
+            yield json.dumps(as_json(story))
+
+    read_before_answer = []
+    for _ in model.predict_lines(lines(), "lines", pausing=lambda: read in (1, 5)):
+        read_before_answer.append(read)
+    assert read_before_answer == [1] + [5] * 4 + [9] * 4
+
+
 def test_predicting_leaves_the_model_as_it_was(stories: ClutrrData, data: RelationData) -> None:
     model = data.new_model({**MODEL, "dropout": 0.5})
     model.train()
@@ -319,6 +357,15 @@ def test_unknown_relations_are_refused_with_their_line(model: RelationModel) -> 
     assert str(caught.value).endswith(", ".join(model.relations))
 
 
+def test_bytes_that_are_no_text_are_refused_with_their_line(model: RelationModel) -> None:
+    good = json.dumps(question(model)).encode() + b"\n"
+    lines = ArrivingLines(io.BytesIO(good + b"\n" + b"\xff\n" + good))
+    answers = model.predict_lines(lines, "questions", lines.pausing)
+    assert next(answers)["query"] == ["a", "b"]
+    with pytest.raises(DataError, match=r"^questions:3: found bytes that are no text"):
+        next(answers)
+
+
 def test_broken_questions_are_refused(model: RelationModel) -> None:
     with pytest.raises(UserError, match=r"input 1: found 7; expected an object"):
         model.predict([question(model), 7])  # type: ignore[list-item]
@@ -340,7 +387,7 @@ def test_description_builds_the_same_model(stories: ClutrrData, model: RelationM
 def test_identity_and_fingerprint(tmp_path: Path) -> None:
     train, tests = generate([2], [2], rows=20, seed=1, test_rows=5)
     write_clutrr(tmp_path / "small", train, tests)
-    settings = RelationSettings(held_out=0.1, distinct=True)
+    settings = RelationSettings(held_out=0.1)
     told: list[int] = []
     data = RelationData.load(tmp_path / "small", settings, seed=1, progress=told.append)
     assert sum(told) == 25
@@ -350,7 +397,6 @@ def test_identity_and_fingerprint(tmp_path: Path) -> None:
         "train_k": "2",
         "train_rows": data.train_rows,
         "held_out": 0.1,
-        "distinct": True,
     }
     assert json.loads(json.dumps(data.identity())) == data.identity()
 

@@ -81,7 +81,7 @@ class ClutrrData:
         return cls(
             name=Path(folder).resolve().name,
             fingerprint=fingerprint(path for paths in files.values() for path in paths),
-            train=tuple(rows["train"]),
+            train=tuple(rows.get("train", ())),
             tests={k: tuple(tests[k]) for k in sorted(tests)},
             valid=tuple(rows["valid"]),
         )
@@ -97,24 +97,30 @@ MAX_CELL = 1_000_000  # characters; a story is a few hundred
 MAX_NODES = 512
 
 
-def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
-    """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row."""
-    files = clutrr_files(folder)
+def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True) -> ClutrrData:
+    """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row.
+
+    Without `training` its training rows are not read, and it need not have any.
+    """
+    files = clutrr_files(folder, training)
     rows = {
-        split: [story for path in paths for story in read_stories(path, progress)] for split, paths in files.items()
+        split: [story for path in paths for story in read_stories(path, progress)]
+        for split, paths in files.items()
+        if training or split != "train"
     }
     return ClutrrData.of(folder, files, rows)
 
 
-def clutrr_files(folder: str | Path) -> dict[str, list[Path]]:
-    """The CSV files of a folder by split: "train", "test" and "valid"."""
+def clutrr_files(folder: str | Path, training: bool = True) -> dict[str, list[Path]]:
+    """The CSV files of a folder by split: "train", "test" and "valid"; `training` asks for files to train on."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
     files = {split: sorted(folder.glob(f"*{pattern}.csv")) for split, pattern in SPLIT_PATTERNS.items()}
-    for split in ("train", "test"):
+    for split in ("train", "test") if training else ("test",):
         if not files[split]:
-            raise UserError(f"{folder}: found no *{split}.csv; expected a CLUTRR folder with train and test files")
+            wanted = "train and test files" if training else "test files"
+            raise UserError(f"{folder}: found no *{split}.csv; expected a CLUTRR folder with {wanted}")
     return files
 
 

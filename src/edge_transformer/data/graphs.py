@@ -3,7 +3,8 @@
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
 
 Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
-A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like, `valid.jsonl`.
+A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like, `valid.jsonl`; to score a trained model
+the test files are enough.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ MAX_LINE = 1_000_000
 UNKNOWN_TARGET = ""
 
 
-def read_folder(folder: str | Path, progress: Callable[[int], None] | None = None) -> ClutrrData:
-    """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files."""
-    files = graph_files(folder)
-    if files["train"][0].suffix == ".csv":
-        return read_clutrr(folder, progress)
+def read_folder(folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True) -> ClutrrData:
+    """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files.
+
+    Without `training` its training rows are not read, and it need not have any.
+    """
+    files = graph_files(folder, training)
+    if any(path.suffix == ".csv" for paths in files.values() for path in paths):
+        return read_clutrr(folder, progress, training)
     rows: dict[str, list[Story]] = {split: [] for split in files}
+    needed = ("train", "test") if training else ("test",)
     for split, paths in files.items():
-        for path in paths:
+        for path in paths if split in (*needed, "valid") else ():
             try:
                 with open(path, encoding="utf-8-sig") as lines:
                     for story in read_graph_lines(lines, path, needs_target=True):
@@ -36,24 +41,29 @@ def read_folder(folder: str | Path, progress: Callable[[int], None] | None = Non
                             progress(1)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from error
-    for split in ("train", "test"):
+    for split in needed:
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
     return ClutrrData.of(folder, files, rows)
 
 
-def graph_files(folder: str | Path) -> dict[str, list[Path]]:
-    """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files."""
+def graph_files(folder: str | Path, training: bool = True) -> dict[str, list[Path]]:
+    """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files.
+
+    The training files decide which; without `training`, and without such files, the test files do.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with train and test files, .jsonl or CLUTRR's .csv")
-    if not any(folder.glob("*train.jsonl")):
-        if not any(folder.glob("*train.csv")):
-            raise UserError(
-                f"{folder}: found neither *train.jsonl nor *train.csv; expected one of them, and test files"
-            )
-        return clutrr_files(folder)
-    return {split: sorted(folder.glob(f"*{pattern}.jsonl")) for split, pattern in SPLIT_PATTERNS.items()}
+    for split in ("train",) if training else ("train", "test"):
+        if any(folder.glob(f"*{split}.jsonl")):
+            return {name: sorted(folder.glob(f"*{pattern}.jsonl")) for name, pattern in SPLIT_PATTERNS.items()}
+        if any(folder.glob(f"*{split}.csv")):
+            return clutrr_files(folder, training)
+    raise UserError(
+        f"{folder}: found neither *{split}.jsonl nor *{split}.csv; expected one of them"
+        + (", and test files" if training else "")
+    )
 
 
 def read_graph_lines(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..config import EdgeTransformerConfig, from_dict
+from ..config import EdgeTransformerConfig, from_dict, to_dict
 from ..encoder import EdgeTransformer
 from ..errors import UserError
 
@@ -34,14 +34,19 @@ class TaskModel(nn.Module, ABC):
         """Answers for plain inputs, in their order."""
 
     @abstractmethod
-    def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
-        """Answers for lines of text, as they come; errors name the line of `source`."""
+    def predict_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
+        """Answers for lines of text, many at a time, and at once where `pausing` says that the next line is not there
+        yet; errors name the line of `source`.
+        """
 
 
 class TaskData(ABC):
     """The rows of a task, as the training loop needs them."""
 
     Settings: ClassVar[type]  # a frozen dataclass, the `data:` section of a preset
+    folder: Path | None = None  # where they were read from, as an absolute path
 
     @classmethod
     @abstractmethod
@@ -55,13 +60,14 @@ class TaskData(ABC):
     ) -> Self:
         """Read a folder; `seed` decides which rows are held out where the settings ask for that.
 
-        The vocabularies come from the training rows, or from `model` where a trained one is to be scored.
+        The vocabularies come from the training rows, or from `model` where a trained one is to be scored. There, the
+        folder needs no training files, and they are read only where the settings hold some of their rows out.
         """
 
     @classmethod
     @abstractmethod
-    def fingerprint(cls, folder: Path) -> str:
-        """The hash of the files that `load` reads, without reading their rows."""
+    def fingerprint(cls, folder: Path, training: bool = True) -> str:
+        """The hash of a folder's data files, without reading their rows; `training` asks for files to train on."""
 
     @property
     @abstractmethod
@@ -108,6 +114,11 @@ def encoder_config(settings: Mapping[str, Any]) -> EdgeTransformerConfig:
     if kind != "edge":
         raise UserError(f"model.kind: found {kind!r}; expected 'edge'")
     return from_dict(EdgeTransformerConfig, values, "model")
+
+
+def model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset's `model:` section with every default filled in."""
+    return {"kind": settings.get("kind", "edge"), **to_dict(encoder_config(settings))}
 
 
 def build_encoder(settings: Mapping[str, Any]) -> EdgeTransformer:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -30,7 +31,6 @@ class RelationSettings:
 
     train_k: tuple[int, ...] | None = None  # only stories of these lengths; None for all
     held_out: float = 0.0  # this share of the training rows, drawn by the seed, is scored instead of trained on
-    distinct: bool = False  # train on each distinct graph and answer once, however many rows have it
 
     def __post_init__(self) -> None:
         require_fraction(self, "held_out")
@@ -78,14 +78,16 @@ class RelationModel(TaskModel):
             [graph_from_json(value, f"input {number}", known=self.relations) for number, value in enumerate(inputs)]
         )
 
-    def predict_lines(self, lines: Iterator[str], source: str) -> Iterator[dict[str, Any]]:
+    def predict_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
         waiting: list[Story] = []
         edges = 0
         try:
             for story in read_graph_lines(lines, source, known=self.relations):
                 waiting.append(story)
                 edges += story.size**2
-                if edges > PREDICT_EDGES:
+                if edges > PREDICT_EDGES or pausing():
                     yield from self._answer(waiting)
                     waiting, edges = [], 0
         except DataError:  # the lines before the broken one were good questions
@@ -130,27 +132,24 @@ class RelationData(TaskData):
     ) -> None:
         self._data, self._settings = data, settings
         stories = [story for story in data.train if settings.train_k is None or story.k in settings.train_k]
-        if not stories:
+        if not stories and model is None:
             raise UserError(
                 f"data.train_k = {list(settings.train_k or ())}: no training story has one of these lengths"
             )
         order = torch.randperm(len(stories), generator=torch.Generator().manual_seed(seed)).tolist()
         held_out = set(order[: round(settings.held_out * len(stories))])
         self._train = [story for number, story in enumerate(stories) if number not in held_out]
-        if not self._train:
+        if not self._train and model is None:
             raise UserError(f"data.held_out = {settings.held_out}: leaves none of {len(stories)} rows to train on")
         valid = [*data.valid, *(stories[number] for number in sorted(held_out))]
         self._splits: dict[str, Sequence[Story]] = {f"k={k}": tests for k, tests in data.tests.items()}
         if valid:
             self._splits["valid"] = valid
-        if settings.distinct:
-            self._train = list({(story.graph, story.target): story for story in self._train}.values())
         if model is None:
             self.relations = Vocab.of(relation for story in self._train for relation in story.relations)
             self.answers = Vocab.of(story.target for story in self._train)
         else:
             self.relations, self.answers = model.relations, model.answers
-        self._table = self._tabulate(self._train)
         self._tables = {name: self._tabulate(stories) for name, stories in self._splits.items()}
 
     @classmethod
@@ -162,11 +161,17 @@ class RelationData(TaskData):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        return cls(read_folder(folder, progress), settings, seed, cast(RelationModel | None, model))
+        training = model is None or settings.held_out > 0
+        return cls(read_folder(folder, progress, training), settings, seed, cast(RelationModel | None, model))
 
     @classmethod
-    def fingerprint(cls, folder: Path) -> str:
-        return fingerprint(path for paths in graph_files(folder).values() for path in paths)
+    def fingerprint(cls, folder: Path, training: bool = True) -> str:
+        return fingerprint(path for paths in graph_files(folder, training).values() for path in paths)
+
+    @cached_property
+    def _table(self) -> GraphTable:
+        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        return self._tabulate(self._train)
 
     def _tabulate(self, stories: Sequence[Story]) -> GraphTable:
         """Stories as tensors, without those that have a relation or an answer outside the vocabularies."""
@@ -189,7 +194,6 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
-            "distinct": self._settings.distinct,
         }
 
     def notes(self) -> list[str]:
