@@ -18,10 +18,10 @@ from .native import draw_seed, drop_below, library, usable_for
 _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 
 
-def relu_dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """dropout(relu(x))"""
+def relu_dropout(x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
+    """dropout(relu(x)). A `fresh` x is needed by nobody else and may be overwritten."""
     if not training or p == 0:
-        return x.relu()
+        return x.relu_() if fresh else x.relu()
     if not usable_for(x):
         return F.dropout(x.relu(), p)
     seed = draw_seed(p)
@@ -29,10 +29,10 @@ def relu_dropout(x: Tensor, p: float, training: bool) -> Tensor:
     return _relu_dropout(x, p, seed)
 
 
-def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool) -> Tensor:
-    """residual + dropout(x)"""
+def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
+    """residual + dropout(x). A `fresh` x is needed by nobody else and may be overwritten."""
     if not training or p == 0:
-        return residual + x
+        return x.add_(residual) if fresh and residual.shape == x.shape and residual.dtype == x.dtype else residual + x
     if not usable_for(x) or residual.shape != x.shape or residual.dtype != x.dtype:
         return residual + F.dropout(x, p)
     seed = draw_seed(p)

@@ -98,7 +98,7 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.output(relu_dropout(self.hidden(x), self.dropout_p, self.training))
+        return self.output(relu_dropout(self.hidden(x), self.dropout_p, self.training, fresh=True))
 
 
 class EdgeTransformerLayer(nn.Module):
@@ -147,9 +147,12 @@ class EdgeTransformerLayer(nn.Module):
 
     def _finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
         """From the attention's update to the end of the layer. Works on any set of edges."""
-        edges = add_dropout(normed if self.norm == "released" else edges, update, self.dropout_p, self.training)
+        edges = self._add(normed if self.norm == "released" else edges, update)
         normed = self.feed_forward_norm(edges)
         update = self.feed_forward(normed)
         if self.norm == "paper":
             return F.dropout(update, self.dropout_p, self.training)
-        return add_dropout(normed if self.norm == "released" else edges, update, self.dropout_p, self.training)
+        return self._add(normed if self.norm == "released" else edges, update)
+
+    def _add(self, residual: Tensor, update: Tensor) -> Tensor:
+        return add_dropout(residual, update, self.dropout_p, self.training, fresh=True)

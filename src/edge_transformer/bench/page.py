@@ -48,9 +48,10 @@ def _how(bench: Bench) -> str:
         f"On {escape(machine['processor'])} ({machine['cores']} cores, {escape(machine['system'])}), {threads} unless "
         f"said otherwise, PyTorch {escape(machine['torch'])}, Python {machine['python']}, edge-transformer "
         f"{machine['package']}; engine `native`: {escape(native)}; float32.\n\n"
-        "What stands in one row ran in turn in one process. Times are medians over rounds after a warm-up; *spread* is "
-        "the widest distance of a quartile from its median in that row. Sizes are B graphs of n nodes with edge states "
-        "of width d in h heads. Compare ratios, not seconds: those depend on the machine."
+        "What stands in one row ran in turn in one process, which keeps freed memory, as training does. Times are "
+        "medians over rounds after a warm-up; *spread* is the widest distance of a quartile from its median in that "
+        "row. Sizes are B graphs of n nodes with edge states of width d in h heads. Compare ratios, not seconds: those "
+        "depend on the machine."
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from ..machine import describe
+from ..memory import keep_freed_memory
 from .cases import PATIENCE, Case
 from .memory import NOT_TOLD, measure_alone
 from .results import Bench, Measurement
@@ -39,6 +40,7 @@ def measure(
     """Measure all cases."""
     settings = settings if settings.budget else replace(settings, budget=free_memory() // 2)
     before = torch.get_num_threads()
+    keep_freed_memory()  # as training does; memory is measured in processes of its own
     measurements: list[Measurement] = []
     try:
         for case in cases:

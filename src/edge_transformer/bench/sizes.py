@@ -63,7 +63,7 @@ class Configuration:
 AIMS = (1.5, 1.8)
 CLUTRR_TRAIN = Configuration("CLUTRR train", Size(400, 5, 200, 4), 8, 0.2, False, AIMS)
 CLUTRR_TEST = Configuration("CLUTRR test", Size(100, 11, 200, 4), 8, 0.2, False, AIMS)
-COGS = Configuration("COGS", Size(100, 10, 64, 4), 3, aims=(1.5, 2.0))
+COGS = Configuration("COGS", Size(100, 10, 64, 4), 3, aims=(2.0, 2.0))
 CFQ_DEPENDENCY = Configuration("CFQ dependency", Size(38, 13, 360, 4), 7, aims=AIMS)
 CFQ_SEMANTIC = Configuration("CFQ semantic", Size(8, 60, 256, 8), 6, aims=AIMS)
 PAPER = (CLUTRR_TRAIN, CLUTRR_TEST, COGS, CFQ_DEPENDENCY, CFQ_SEMANTIC)

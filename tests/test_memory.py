@@ -1,0 +1,40 @@
+"""What is freed stays with the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("resource", reason="the system does not count page faults")
+COUNT_FAULTS = """
+import resource
+import torch
+from edge_transformer.memory import keep_freed_memory
+
+torch.set_num_threads(1)
+told = {keep} and keep_freed_memory()
+for _ in range(2):
+    torch.zeros(50_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    torch.zeros(50_000_000)  # 200 MB: 50,000 pages
+print(told, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(keep: bool) -> tuple[bool, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT_FAULTS.format(keep=keep)], capture_output=True, text=True, check=True
+    )
+    told, count = done.stdout.split()
+    return told == "True", int(count)
+
+
+def test_freed_memory_is_used_again() -> None:
+    told, kept = faults(keep=True)
+    if not told:
+        pytest.skip("the C library is not glibc")
+    _, plain = faults(keep=False)
+    assert kept < 100 < plain  # huge pages may make the latter small, but not that small
