@@ -109,7 +109,7 @@ COMMANDS = list(commands(get_command(cli.app)))
 
 def test_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} >= {
-        *("train", "evaluate", "predict", "experiment", "report", "data generate", "data info"),
+        *("train", "evaluate", "predict", "experiment", "sweep", "report", "data generate", "data info"),
     }
 
 
@@ -156,7 +156,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 
 def test_generate_writes_files(families: Path) -> None:
-    names = ["1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv"]
+    names = ["1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv", "generated.json"]
     assert sorted(path.name for path in families.iterdir()) == sorted(names)
     data = read_clutrr(families)
     assert len(data.train) == 60
@@ -170,6 +170,12 @@ def test_generate_says_what_it_wrote(tmp_path: Path) -> None:
     assert [line.strip() for line in result.out.splitlines()[1:]] == [
         *("1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv")
     ]
+
+
+def test_generate_validation_stories(tmp_path: Path) -> None:
+    result = run(*SMALL, "--valid-k", "5-6", "--valid-rows", "4", "--out", str(tmp_path / "x"))
+    assert result.out.splitlines()[0] == f"60 training, 8 validation and 24 test stories in {tmp_path / 'x'}:"
+    assert sorted(story.k for story in read_clutrr(tmp_path / "x").valid) == [5, 5, 5, 5, 6, 6, 6, 6]
 
 
 def test_same_seed_same_bytes(families: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import os
 import signal
 import subprocess
@@ -12,13 +14,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
+from edge_transformer import experiment_display
 from edge_transformer.data.clutrr import write_clutrr
-from edge_transformer.data.kinship import generate
+from edge_transformer.data.kinship import generate, generate_valid
 from edge_transformer.errors import UserError
-from edge_transformer.experiment import Experiment, plan, run_experiment
+from edge_transformer.experiment import Experiment, _advance, plan, run_experiment
 from edge_transformer.files import lock
 from edge_transformer.records import read_records
+from edge_transformer.result_tables import result_tables
 
 TINY = {
     "model.dim": 8,
@@ -102,7 +107,45 @@ def test_a_killed_experiment_goes_on(file: Path, tmp_path: Path) -> None:
     assert len(read_records(values["results"])) == 3
 
 
-def test_sigterm_stops_the_runs_too(file: Path, tmp_path: Path) -> None:
+def test_runs_that_outlive_a_killed_experiment_are_waited_for(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    values["runs"] = [{"preset": "clutrr/cpu", "seeds": [1], "set": {**TINY, "train.epochs": 40}}]
+    file.write_text(yaml.safe_dump(values))
+    experiment = Experiment.read(file)
+    [run] = plan(experiment, tmp_path / "runs")
+    run.folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "edge_transformer", *run.command]
+    orphan = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wait_for(tmp_path / "runs", "*/run.json")
+    [done] = run_experiment(experiment, runs_folder=tmp_path / "runs")
+    assert orphan.wait(timeout=60) == 0
+    assert (done.state, done.process) == ("finished", None), done.last_words
+    assert len(read_records(values["results"])) == 1
+
+
+def test_a_run_that_another_process_gave_up_is_taken_over(file: Path, tmp_path: Path) -> None:
+    [run] = [run for run in plan(Experiment.read(file), tmp_path / "runs") if run.config.seed == 5]
+    held = lock(run.folder / "lock")
+    assert held is not None
+    _advance(run, [run], 1, tmp_path / "results.jsonl")
+    assert (run.state, run.process) == ("elsewhere", None)
+    held.close()
+    _advance(run, [run], 0, tmp_path / "results.jsonl")
+    assert run.state == "waiting"
+
+
+def test_damaged_folders_fail_alone(file: Path, tmp_path: Path) -> None:
+    first, second, _ = plan(Experiment.read(file), tmp_path / "runs")
+    first.folder.mkdir(parents=True)
+    (first.folder / "record.json").write_text("broken")
+    for run in (first, second):
+        _advance(run, [first, second], 0, tmp_path / "results.jsonl")
+    assert (first.state, second.state) == ("failed", "waiting")
+    assert "record.json:1" in first.last_words
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_stop_the_runs_too(which: signal.Signals, file: Path, tmp_path: Path) -> None:
     values = yaml.safe_load(file.read_text())
     values["runs"] = [{"preset": "clutrr/cpu", "seeds": [1], "set": {**TINY, "train.epochs": 100_000}}]
     file.write_text(yaml.safe_dump(values))
@@ -110,7 +153,7 @@ def test_sigterm_stops_the_runs_too(file: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_for(tmp_path / "runs", "*/run.json")
     time.sleep(1)  # into the training itself
-    process.terminate()
+    process.send_signal(which)
     assert process.wait(timeout=60) == 130
     folder = next((tmp_path / "runs").glob("*/run.json")).parent
     assert lock(folder / "lock") is not None, "the run's process is still there"
@@ -159,6 +202,9 @@ def test_a_failing_run_does_not_stop_the_others(file: Path, tmp_path: Path) -> N
         ({"seeds": "1"}, "seeds"),
         ({"speed": 3}, "unknown setting 'speed'"),
         ({"runs": [{"presets": "clutrr/cpu"}]}, "unknown setting 'presets'"),
+        ({"data": None}, "found neither data nor training_sets"),
+        ({"training_sets": [{"data": "x"}]}, "found both data and training_sets"),
+        ({"generate": [{"rows": 3}]}, "missing setting 'out'"),
     ],
 )
 def test_nonsense_files_are_refused(file: Path, change: dict[str, object], message: str) -> None:
@@ -167,7 +213,117 @@ def test_nonsense_files_are_refused(file: Path, change: dict[str, object], messa
         Experiment.read(file)
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "experiments").glob("*.yaml")), ids=lambda path: path.name)
-def test_committed_experiments_can_be_read(path: Path) -> None:
+def test_several_training_sets_one_of_them_generated(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    made = {"out": str(tmp_path / "made"), "train_k": [2, 3], "test_k": [2], "rows": 40, "test_rows": 3, "seed": 2}
+    values["training_sets"] = [
+        {"data": values.pop("data")},
+        {"data": str(tmp_path / "families"), "set": {"data.train_k": [2]}},
+        {"data": str(tmp_path / "made")},
+    ]
+    values |= {"generate": [made], "seeds": [1], "runs": [{"preset": "clutrr/cpu", "set": TINY}]}
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match="made: no such folder"):
+        plan(Experiment.read(file), tmp_path / "runs")
+    runs = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
+    assert [run.state for run in runs] == ["finished"] * 3, [run.last_words for run in runs]
+    found = {
+        (record.data["name"], record.data["train_k"], record.data["train_rows"] < 60)
+        for record in read_records(values["results"])
+    }
+    assert found == {("families", "2,3", False), ("families", "2", True), ("made", "2,3", True)}
+    assert len(result_tables(read_records(values["results"]))) == 3, "one table for each training set"
+    assert [run.state for run in run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")] == ["known"] * 3
+
+
+def test_the_same_run_twice_is_refused(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    values["runs"].append(values["runs"][0])
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"two runs have the folder .*expected each run once"):
+        plan(Experiment.read(file), tmp_path / "runs")
+
+
+def test_other_validation_stories_make_another_run(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    values["runs"] = [{"preset": "clutrr/cpu", "set": {**TINY, "data.valid": str(tmp_path / "valid")}, "seeds": [1]}]
+    file.write_text(yaml.safe_dump(values))
+    keys = []
+    for seed in (1, 2):
+        train, tests = generate((2,), (2,), 1, seed=1, test_rows=1)
+        write_clutrr(tmp_path / "valid", train, tests, generate_valid((5,), 3, seed))
+        keys.append(plan(Experiment.read(file), tmp_path / "runs")[0].key)
+    assert keys[0] != keys[1]
+    [run] = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
+    assert run.record is not None, run.last_words
+    assert set(run.record.metrics) == {"k=2", "k=3", "valid k=5", "loss"}
+    assert run.record.key == keys[1]
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def screen(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
+    text = io.StringIO()
+    shown = Console(file=text, force_terminal=terminal, width=200, color_system=None)
+    monkeypatch.setattr(experiment_display, "console", shown)
+    return text
+
+
+def test_one_line_an_event_without_a_terminal(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = plan(Experiment.read(file), tmp_path / "runs")
+    text = screen(monkeypatch, terminal=False)
+    with experiment_display.display(runs) as shown:
+        shown.update()
+        assert text.getvalue() == "", "waiting is no event"
+        runs[0].state = "running"
+        shown.update()
+        shown.update()
+        runs[0].state, runs[0].problem = "failed", "no more disk"
+        shown.update()
+    assert [line.partition(":")[0] for line in text.getvalue().splitlines()] == ["started", "failed"]
+    assert text.getvalue().endswith("on families, seed 1: no more disk\n")
+
+
+def test_one_table_in_a_terminal(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = plan(Experiment.read(file), tmp_path / "runs")
+    runs[0].state = "running"
+    runs[0].folder.mkdir(parents=True)
+    scores = {"k=2": 0.5, "k=3": 0.251}
+    status = {"step": 3, "steps": 6, "minutes": 2.5, "history": [{"loss": 1.25, "scores": scores}]}
+    (runs[0].folder / "status.json").write_text(json.dumps(status))
+    (runs[1].folder).mkdir()
+    (runs[1].folder / "status.json").write_text("{}")  # of some other version
+    runs[2].state, runs[2].problem = "failed", "no more disk"
+    standing = experiment_display.how_it_stands(runs[0])
+    assert standing == ("1/2", "50 %", "2.5", "2.5", "1.250", scores)
+    assert experiment_display.how_it_stands(runs[1]) == experiment_display.Standing()
+    text = screen(monkeypatch, terminal=True)
+    with experiment_display.display(runs) as shown:
+        shown.update()
+    last = text.getvalue()
+    assert "0 of 3 runs finished" in last
+    for column in ("run", "seed", "state", "epoch", "steps", "minutes", "left", "loss", "k=2", "k=3"):
+        assert column in last
+    for value in ("running", "1/2", "50 %", "1.250", "50.0", "25.1", "no more disk"):
+        assert value in last
+    assert "started" not in last
+
+
+# --- the committed files ----------------------------------------------------------------------------------------------
+
+FILES = sorted((REPOSITORY / "experiments").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "sweep" not in path.stem], ids=lambda path: path.name)
+def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path) -> None:
     experiment = Experiment.read(path)
     assert (REPOSITORY / experiment.results).parent == REPOSITORY / "results"
+    # With small data in place of each folder, whether they are generated or not, every run is sound.
+    small = {}
+    for name in {entry.data for entry in experiment.all_training_sets}:
+        small[name] = str(tmp_path / "data" / name)
+        write_clutrr(small[name], *generate((2, 3), (2,), 4, seed=1, test_rows=1))
+    sets = tuple(dataclasses.replace(entry, data=small[entry.data]) for entry in experiment.all_training_sets)
+    experiment = dataclasses.replace(experiment, data=None, training_sets=sets, results=str(tmp_path / "none.jsonl"))
+    assert all(run.state == "waiting" for run in plan(experiment, tmp_path / "runs"))

@@ -31,6 +31,15 @@ def test_the_null_label_comes_beside_the_real_ones() -> None:
         module(torch.tensor([[[4]]]))
 
 
+def test_inverse_edges_and_self_edges_have_labels_of_their_own() -> None:
+    module = LabelledGraphInput(labels=3, dim=4, inverse_edges=True)
+    # 0 -1-> 1, 1 -2-> 2 and 2 -3-> 1: between 1 and 2 the graph has both directions.
+    labels = torch.tensor([[[0, 1, 0], [0, 0, 2], [0, 3, 0]]])
+    expected = torch.tensor([[[7, 1, 0], [1 + 3, 7, 2], [0, 3, 7]]])
+    assert torch.equal(module(labels), module.embedding.weight[expected])
+    assert module.embedding.weight.shape == (8, 4)
+
+
 def test_the_null_label_is_learned_too() -> None:
     module = LabelledGraphInput(labels=2, dim=4)
     module(torch.tensor([[[NULL_LABEL, 1], [NULL_LABEL, NULL_LABEL]]])).sum().backward()

@@ -265,7 +265,7 @@ def test_old_records_get_the_settings_that_they_did_not_name(tmp_path: Path) -> 
         "min_layers": None,
     }
     assert record.settings["train"]["optimizer"] == "adam"
-    assert record.settings["data"] == {"train_k": None, "held_out": 0.0}
+    assert record.settings["data"] == {"train_k": None, "held_out": 0.0, "valid": None, "test": True}
     assert record.settings["precision"] == "32-true"
     append_record(path, record)
     assert len(path.read_text().splitlines()) == 1, "the old form and the new one are the same record"

@@ -22,7 +22,7 @@ def test_defaults_are_filled_in() -> None:
     assert RUN.settings["train"]["optimizer"] == "adam"
     assert RUN.settings["train"]["lr"] == 1.0
     assert isinstance(RUN.settings["train"]["lr"], float)  # 1 and 1.0 are one setting, and have one key
-    assert RUN.settings["data"] == {"train_k": [2, 3], "held_out": 0.2}
+    assert RUN.settings["data"] == {"train_k": [2, 3], "held_out": 0.2, "valid": None, "test": True}
     assert json.loads(json.dumps(RUN.settings)) == RUN.settings
     assert RUN.recorded_settings("64-true") == {**RUN.settings, "precision": "64-true"}
 
@@ -53,6 +53,8 @@ def test_what_makes_another_run() -> None:
     assert SAVED.difference(replace(SAVED, precision="64-true")) == ("precision", "32-true", "64-true")
     assert SAVED.difference(replace(SAVED, processes=2)) == ("processes", 1, 2)
     assert SAVED.difference(replace(SAVED, data_identity={"fingerprint": "0b"})) == ("data", "0a", "0b")
+    validated = {**SAVED.data_identity, "valid_fingerprint": "0c"}
+    assert SAVED.difference(replace(SAVED, data_identity=validated)) == ("validation data", None, "0c")
     assert SAVED.difference(replace(SAVED, config=replace(RUN, seed=3))) == ("seed", 2, 3)
     other = RunConfig.from_preset("clutrr", "clutrr/paper", {"data.train_k": [2, 3], "train.lr": 2}, seed=2)
     assert SAVED.difference(replace(SAVED, config=other)) == ("train.lr", 1.0, 2.0)

@@ -5,6 +5,7 @@ from .checkpoint import load
 from .config import EdgeTransformerConfig
 from .encoder import EdgeTransformer, Encoded
 from .errors import DataError, UserError
+from .explanation import explain
 
 __all__ = [
     "DataError",
@@ -12,6 +13,7 @@ __all__ = [
     "EdgeTransformerConfig",
     "Encoded",
     "UserError",
+    "explain",
     "load",
     "triangular_attention",
 ]

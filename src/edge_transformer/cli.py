@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .errors import UserError
+from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
+from .sweep_cli import sweep
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
@@ -33,6 +35,9 @@ data_app = typer.Typer(**HELP, help="Generate data, or look at what is in a fold
 app.add_typer(data_app, name="data")
 app.command()(info)
 app.command()(bench)
+app.command()(explain)
+app.command("explain-score")(explain_score)
+app.command()(sweep)
 
 out = Console(highlight=False)  # results; progress and errors go to standard error
 
@@ -232,6 +237,8 @@ def data_generate(
     test_k: Annotated[str, typer.Option(help="Story lengths to test on.")] = "2-10",
     rows: Annotated[int, typer.Option(min=1, help="Training stories.")] = 15_000,
     test_rows: Annotated[int, typer.Option(min=1, help="Test stories of each length.")] = 100,
+    valid_k: Annotated[str, typer.Option(help="Story lengths to validate on.", show_default="none")] = "",
+    valid_rows: Annotated[int, typer.Option(min=1, help="Validation stories of each length.")] = 100,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
     """Generate family stories in CLUTRR's layout, with the proof of every answer.
@@ -241,20 +248,23 @@ def data_generate(
     - `edge-transformer data generate clutrr --out families`
 
     - `edge-transformer data generate clutrr --train-k 2,3 --rows 35000 --seed 2 --out families-23`
+
+    - `edge-transformer data generate clutrr --valid-k 5-10 --valid-rows 200 --out families`
     """
-    from .data.clutrr import write_clutrr
-    from .data.kinship import generate
+    from .data.generated import GeneratedData
     from .progress import bar
 
     if kind != "clutrr":
         raise UserError(f"unknown kind of data {kind!r}; known is clutrr")
     lengths, test_lengths = _lengths("--train-k", train_k), _lengths("--test-k", test_k)
-    with bar("generating", rows + test_rows * len(test_lengths)) as generating:
-        train_stories, tests = generate(
-            lengths, test_lengths, rows, seed, test_rows=test_rows, progress=generating.advance
-        )
-    files = write_clutrr(folder, train_stories, tests)
-    print(f"{len(train_stories):,} training and {sum(map(len, tests.values())):,} test stories in {folder}:")
+    valid_lengths = _lengths("--valid-k", valid_k) if valid_k else []
+    data = GeneratedData(
+        str(folder), tuple(lengths), tuple(test_lengths), tuple(valid_lengths), rows, test_rows, valid_rows, seed
+    )
+    with bar("generating", data.stories) as generating:
+        files = data.write(generating.advance)
+    valid = f", {data.valid_stories:,} validation" if data.valid_stories else ""
+    print(f"{rows:,} training{valid} and {data.test_stories:,} test stories in {folder}:")
     for path in files:
         print(f"  {path.name}")
 

@@ -8,13 +8,28 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .attention import KEYS, VALUES
 from .errors import UserError
 
 NORMS = ("released", "paper", "pre")
 Config = TypeVar("Config")
+
+
+class StackConfig(Protocol):
+    """What the configuration of every encoder has: the shape of a stack of layers with several heads."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def min_layers(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -34,15 +49,21 @@ class EdgeTransformerConfig:
     min_layers: int | None = None  # in training, each call runs a random number of layers, from this many to `layers`
 
     def __post_init__(self) -> None:
-        require_positive(self, "dim", "heads", "layers", "ff_factor")
-        if self.dim % self.heads:
-            raise ValueError(f"dim={self.dim} is not divisible by heads={self.heads}")
-        if self.min_layers is not None and not 1 <= self.min_layers <= self.layers:
-            raise ValueError(f"min_layers must lie between 1 and layers={self.layers}, but is {self.min_layers}")
-        require_fraction(self, "dropout")
+        require_positive(self, "ff_factor")
+        require_stack(self)
         require_choice(self, "norm", NORMS)
         require_choice(self, "key", KEYS)
         require_choice(self, "value", VALUES)
+
+
+def require_stack(config: StackConfig) -> None:
+    """Refuse a stack that cannot be built."""
+    require_positive(config, "dim", "heads", "layers")
+    if config.dim % config.heads:
+        raise ValueError(f"dim={config.dim} is not divisible by heads={config.heads}")
+    if config.min_layers is not None and not 1 <= config.min_layers <= config.layers:
+        raise ValueError(f"min_layers must lie between 1 and layers={config.layers}, but is {config.min_layers}")
+    require_fraction(config, "dropout")
 
 
 def require_positive(config: object, *names: str) -> None:

@@ -1,14 +1,15 @@
-"""The Edge Transformer: a stack of layers over the states of all pairs of nodes."""
+"""The Edge Transformer: a stack of layers over the states of all pairs of nodes; and what every encoder offers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .config import EdgeTransformerConfig
+from .config import EdgeTransformerConfig, StackConfig
 from .layers import EdgeTransformerLayer
 
 
@@ -19,11 +20,68 @@ class Encoded(NamedTuple):
     edges: Tensor  # (B, n, n, dim)
 
 
-class EdgeTransformer(nn.Module):
-    """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
+class Stack(nn.Module):
+    """What everything that runs layers has: a depth that may be random in training, and a way to save memory.
 
-    With `checkpoint_layers`, training keeps only the edge states between layers and computes the inside of a layer
-    again in the backward pass: the time of one more forward pass, for one state of the edges a layer in memory.
+    With `checkpoint_layers`, training keeps only the states between layers and computes the inside of a layer again in
+    the backward pass: the time of one more forward pass, for one state a layer in memory.
+    """
+
+    def __init__(self, config: StackConfig, *, checkpoint_layers: bool = False) -> None:
+        super().__init__()
+        self.config, self.checkpoint_layers = config, checkpoint_layers
+
+    def _depth(self) -> int:
+        """How many layers to run: all of them, or in training a random number where the configuration says so."""
+        if not self.training or self.config.min_layers is None:
+            return self.config.layers
+        return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
+
+    def _run_layer(self, layer: nn.Module, *states: Any) -> Any:
+        if self.checkpoint_layers and torch.is_grad_enabled():
+            return checkpoint(layer, *states, use_reentrant=False)
+        return layer(*states)
+
+
+class Encoder(Stack, ABC):
+    """What every encoder of a graph offers, the Edge Transformer and the baselines.
+
+    It starts from `edges`, the first state of all pairs, `[batch, n, n, dim]`. Two masks may come with them:
+    `node_mask`, bool `[batch, n]`, True for a real node and False for padding; and `edge_mask`, bool `[batch, n, n]`,
+    True for a pair that the graph has an edge for. Encoders to which all pairs are alike do not look at `edge_mask`.
+    """
+
+    read_dim: int  # how many numbers `read` gives for a pair; dim unless a baseline says otherwise
+
+    def __init__(self, config: StackConfig, *, checkpoint_layers: bool = False) -> None:
+        super().__init__(config, checkpoint_layers=checkpoint_layers)
+        self.read_dim = config.dim
+
+    @abstractmethod
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
+        """The final states of nodes and edges."""
+
+    @abstractmethod
+    def read(
+        self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None
+    ) -> Tensor:
+        """What a head gets to see of some pairs of nodes: `[batch, m, 2] -> [batch, m, read_dim]`."""
+
+    def _check(self, edges: Tensor, pairs: Tensor | None = None) -> None:
+        if edges.dim() != 4 or edges.shape[1] != edges.shape[2] or edges.shape[3] != self.config.dim:
+            raise ValueError(
+                f"edges must be [batch, n, n, dim={self.config.dim}], but their shape is {list(edges.shape)}"
+            )
+        if pairs is None:
+            return
+        if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
+            raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
+        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+            raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
+
+
+class EdgeTransformer(Encoder):
+    """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
 
     >>> import torch
     >>> model = EdgeTransformer(EdgeTransformerConfig(dim=8, heads=2, layers=3))
@@ -31,9 +89,10 @@ class EdgeTransformer(nn.Module):
     torch.Size([1, 5, 5, 8])
     """
 
+    config: EdgeTransformerConfig
+
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto", *, checkpoint_layers: bool = False) -> None:
-        super().__init__()
-        self.config, self.checkpoint_layers = config, checkpoint_layers
+        super().__init__(config, checkpoint_layers=checkpoint_layers)
         distinct = 1 if config.tied else config.layers
         self.layers = nn.ModuleList(EdgeTransformerLayer(config, engine) for _ in range(distinct))
         # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
@@ -44,21 +103,37 @@ class EdgeTransformer(nn.Module):
         self._check(edges)
         return self.final_norm(self._run(edges, self._depth(), node_mask, causal_from))
 
-    def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    def read(
+        self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None
+    ) -> Tensor:
         """The final state of the edges in `pairs` alone, `[batch, m, 2] -> [batch, m, dim]`.
 
         The same numbers as those of `forward`, for less work: the last layer computes no other edges.
         """
-        self._check(edges)
-        if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
-            raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
-        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
-            raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
+        self._check(edges, pairs)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
         last = self.layers[(depth - 1) % len(self.layers)]
         assert isinstance(last, EdgeTransformerLayer)
         return self.final_norm(last.read(edges, pairs, node_mask))
+
+    def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
+
+        These are `min_layers` (1 where it is not set) to `layers`.
+        """
+        self._check(edges, pairs)
+        first = self.config.min_layers or 1
+        graph = torch.arange(len(edges), device=edges.device)[:, None]
+        edges = self._run(edges, first - 1, node_mask)
+        found = []
+        for depth in range(first, self.config.layers):
+            edges = self._run_layer(self.layers[(depth - 1) % len(self.layers)], edges, node_mask)
+            found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
+        last = self.layers[(self.config.layers - 1) % len(self.layers)]
+        assert isinstance(last, EdgeTransformerLayer)
+        found.append(last.read(edges, pairs, node_mask))
+        return self.final_norm(torch.stack(found))
 
     def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """The final state of every node, that is of its self-edge: `[batch, n, dim]`, for less work than `forward`."""
@@ -66,30 +141,14 @@ class EdgeTransformer(nn.Module):
         nodes = torch.arange(edges.shape[1], device=edges.device)
         return self.read(edges, torch.stack([nodes, nodes], -1).expand(len(edges), -1, -1), node_mask)
 
-    def _depth(self) -> int:
-        """How many layers to run: all of them, or in training a random number where the configuration says so."""
-        if not self.training or self.config.min_layers is None:
-            return self.config.layers
-        return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
-
-    def _check(self, edges: Tensor) -> None:
-        if edges.dim() != 4 or edges.shape[1] != edges.shape[2] or edges.shape[3] != self.config.dim:
-            raise ValueError(
-                f"edges must be [batch, n, n, dim={self.config.dim}], but their shape is {list(edges.shape)}"
-            )
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
+        """The final states of nodes and edges; a node's state is that of its self-edge."""
+        edges = self(edges, node_mask)
+        return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)
 
     def _run(
         self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
     ) -> Tensor:
         for depth in range(layers):
-            layer = self.layers[depth % len(self.layers)]
-            if self.checkpoint_layers and torch.is_grad_enabled():
-                edges = checkpoint(layer, edges, node_mask, causal_from, use_reentrant=False)
-            else:
-                edges = layer(edges, node_mask, causal_from)
+            edges = self._run_layer(self.layers[depth % len(self.layers)], edges, node_mask, causal_from)
         return edges
-
-    def encode(self, edges: Tensor, node_mask: Tensor | None = None) -> Encoded:
-        """The final states of nodes and edges; a node's state is that of its self-edge."""
-        edges = self(edges, node_mask)
-        return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)

@@ -1,7 +1,8 @@
-"""Experiments: presets x seeds, several runs side by side, resumable, with one live table of all of them.
+"""Experiments: presets x training sets x seeds, several runs side by side, resumable.
 
 Every run is a process of its own with one thread, in a folder of its own. A finished run is added to the results file;
-a run that the file already has is skipped, and one that was cut off goes on from its checkpoint.
+a run that the file already has is skipped, and one that was cut off goes on from its checkpoint. A run that fails does
+not stop the others. Where the experiment is killed and its runs are not, the next start waits for them.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from rich.live import Live
-from rich.table import Table
-
-from .checkpoint import read_json
 from .config import from_dict
+from .data.generated import GeneratedData
 from .errors import UserError
+from .experiment_display import display
+from .files import lock
 from .presets import read_yaml
-from .progress import console
-from .records import Key, Record, append_record, read_record, read_records, run_key
+from .progress import bar, console
+from .records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from .run import RunConfig
 from .tasks import get_task
-from .train import RECORD_FILE, STATUS_FILE
+from .train import LOCK_FILE, RECORD_FILE
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,15 @@ class PlannedPreset:
 
     preset: str
     seeds: tuple[int, ...] | None = None  # instead of the experiment's
-    data: str | None = None  # likewise
-    set: dict = field(default_factory=dict)  # changes to the preset, such as {"data.train_k": [2, 3]}
+    set: dict = field(default_factory=dict)  # changes to the preset, such as {"model.dim": 64}
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """One entry of an experiment's `training_sets`: all of its runs are done on each of them."""
+
+    data: str  # folder, seen from where the command runs
+    set: dict = field(default_factory=dict)  # changes to all presets, such as {"data.train_k": [2, 3]}
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,12 @@ class Experiment:
     """An experiment file."""
 
     task: str
-    data: str  # folder, seen from where the command runs
     results: str  # the .jsonl file that finished runs are added to
     seeds: tuple[int, ...]
     runs: tuple[PlannedPreset, ...]
+    data: str | None = None  # for the only training set, where nothing else is to be said about it
+    training_sets: tuple[TrainingSet, ...] = ()
+    generate: tuple[GeneratedData, ...] = ()  # made first, where they are not there
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
@@ -58,7 +66,14 @@ class Experiment:
         get_task(experiment.task)
         if not experiment.runs:
             raise UserError(f"{path}: runs: found none; expected a list of presets")
+        if (experiment.data is None) == (not experiment.training_sets):
+            found = "neither data nor training_sets" if experiment.data is None else "both data and training_sets"
+            raise UserError(f"{path}: found {found}; expected one of them")
         return experiment
+
+    @property
+    def all_training_sets(self) -> tuple[TrainingSet, ...]:
+        return self.training_sets if self.data is None else (TrainingSet(self.data),)
 
 
 @dataclass
@@ -69,9 +84,16 @@ class Run:
     data: str
     folder: Path
     key: Key
-    state: str = "waiting"  # "waiting" | "running" | "finished" | "failed" | "known": in the results before we started
+    # "waiting" | "running" | "elsewhere": in another process | "finished" | "failed" | "known": before we started
+    state: str = "waiting"
     process: subprocess.Popen[bytes] | None = None
     record: Record | None = None
+    problem: str = ""  # why it failed, where its process could not say
+
+    @property
+    def name(self) -> str:
+        changes = "".join(f" {name}={value}" for name, value in self.config.overrides.items())
+        return f"{self.config.preset}{changes} on {Path(self.data).name}, seed {self.config.seed}"
 
     @property
     def log(self) -> Path:
@@ -80,8 +102,13 @@ class Run:
 
     @property
     def last_words(self) -> str:
-        """The last line that the process printed, which is its error where it failed."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        """Why the run failed: the last line that its process printed, if nothing else is known."""
+        if self.problem:
+            return self.problem
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
         return lines[-1] if lines else "nothing"
 
     @property
@@ -93,77 +120,121 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
     """All runs of an experiment, those that the results already have marked as known."""
     results = Path(experiment.results)
     known = {record.key: record for record in (read_records(results) if results.exists() else [])}
-    fingerprints: dict[str, str] = {}
+    task = get_task(experiment.task).data
     planned: list[tuple[int, Run]] = []
-    for entry in experiment.runs:
-        data = entry.data or experiment.data
-        if data not in fingerprints:
-            fingerprints[data] = get_task(experiment.task).data.fingerprint(Path(data))
-        for turn, seed in enumerate(entry.seeds or experiment.seeds):
-            config = RunConfig.from_preset(experiment.task, entry.preset, entry.set, seed)
-            key = run_key(config.task, fingerprints[data], config.recorded_settings(), seed)
-            run = Run(config, data, Path(runs_folder) / config.folder_name(data), key, record=known.get(key))
-            if run.record:
-                run.state = "known"
-            planned.append((turn, run))
+    for training_set in experiment.all_training_sets:
+        fingerprint = task.fingerprint(Path(training_set.data))
+        for entry in experiment.runs:
+            for turn, seed in enumerate(entry.seeds or experiment.seeds):
+                changes = {**training_set.set, **entry.set}
+                config = RunConfig.from_preset(experiment.task, entry.preset, changes, seed)
+                valid = task.valid_fingerprint(config.data_settings)
+                key = run_key(config.task, joint_fingerprint(fingerprint, valid), config.recorded_settings(), seed)
+                folder = Path(runs_folder) / config.folder_name(training_set.data)
+                run = Run(config, training_set.data, folder, key, record=known.get(key))
+                if run.record:
+                    run.state = "known"
+                planned.append((turn, run))
     # First seeds of all presets, then second ones: what there is of an unfinished experiment can be compared.
-    return [run for _, run in sorted(planned, key=lambda turn_and_run: turn_and_run[0])]
+    runs = [run for _, run in sorted(planned, key=lambda turn_and_run: turn_and_run[0])]
+    folders: dict[Path, Run] = {}
+    for run in runs:
+        first = folders.setdefault(run.folder, run)
+        if first is not run:
+            raise UserError(
+                f"two runs have the folder {run.folder}: {first.name} ({first.data}), and {run.name} ({run.data}); "
+                "expected each run once, and data folders of different names"
+            )
+    return runs
 
 
 def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Path = "runs") -> list[Run]:
     """Do all runs that are not known yet, `jobs` at a time, and add each to the results when it finishes."""
+    generate_missing(experiment.generate)
     runs = plan(experiment, runs_folder)
     try:
-        with (
-            _stoppable(),
-            Live(console=console, refresh_per_second=2, get_renderable=lambda: _table(runs), transient=True),
-        ):
-            while any(run.state in ("waiting", "running") for run in runs):
+        with _stoppable(), display(runs) as shown:
+            while any(run.state in ("waiting", "running", "elsewhere") for run in runs):
                 for run in runs:
                     _advance(run, runs, jobs, Path(experiment.results))
+                shown.update()
                 time.sleep(0.2)
     except BaseException:  # whatever ends us, no run is left behind
         _stop(runs)
         raise
-    console.print(_table(runs))
     return runs
+
+
+def generate_missing(wanted: Iterable[GeneratedData]) -> None:
+    """Make the generated data of an experiment or sweep file that are not there yet."""
+    for data in wanted:
+        with bar(f"generating {Path(data.out).name}", data.stories) as generating:
+            made = data.ensure(generating.advance)
+        if made:
+            console.print(f"generated {data.stories:,} stories in {data.out}", highlight=False, markup=False)
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that no run is left behind without its experiment."""
+    """Let SIGTERM, and the end of the terminal, end the block as Ctrl-C does, so that no run is left behind."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    signals = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    # Where nohup has set a signal aside, it stays so.
+    signals = [which for which in signals if signal.getsignal(which) != signal.SIG_IGN]
     try:
-        previous = signal.signal(signal.SIGTERM, interrupt)
+        previous = {which: signal.signal(which, interrupt) for which in signals}
     except ValueError:  # not the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for which, handler in previous.items():
+            signal.signal(which, handler)
 
 
 def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
-    if run.state == "waiting":
-        if _has_finished(run):  # earlier, but it is not yet in the results
-            _collect(run, results)
-        elif sum(other.state == "running" for other in runs) < jobs:
+    """Do what is next for a run. What is wrong with one run is no reason to stop the others."""
+    try:
+        if run.state in ("waiting", "elsewhere"):
+            _begin(run, runs, jobs, results)
+        elif run.state == "running" and run.process is not None and run.process.poll() is not None:
+            if run.process.returncode == 0 and _has_finished(run):
+                _collect(run, results)
+            else:
+                run.state = "failed"
+    except (UserError, OSError) as error:
+        run.state, run.problem = "failed", str(error)
+
+
+def _begin(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
+    if _has_finished(run):  # earlier, but it is not yet in the results
+        _collect(run, results)
+    elif _is_locked(run):  # left behind by an experiment that was killed, or started by hand
+        run.state = "elsewhere"
+    else:
+        run.state = "waiting"
+        if sum(other.state in ("running", "elsewhere") for other in runs) < jobs:
             _start(run)
-    elif run.state == "running" and run.process is not None and run.process.poll() is not None:
-        if run.process.returncode == 0 and _has_finished(run):
-            _collect(run, results)
-        else:
-            run.state = "failed"
 
 
 def _has_finished(run: Run) -> bool:
     """Whether the folder of a run holds its record, and not that of a run before some preset or data file changed."""
     path = run.folder / RECORD_FILE
     return path.exists() and read_record(path).key == run.key
+
+
+def _is_locked(run: Run) -> bool:
+    """Whether some other process is training in the folder of a run."""
+    if not (run.folder / LOCK_FILE).exists():
+        return False
+    held = lock(run.folder / LOCK_FILE)
+    if held is not None:
+        held.close()
+    return held is None
 
 
 def _start(run: Run) -> None:
@@ -194,34 +265,3 @@ def _stop(runs: Iterable[Run]) -> None:
         process.terminate()
     for process in running:
         process.wait()
-
-
-def _table(runs: Sequence[Run]) -> Table:
-    table = Table(title="experiment", title_justify="left")
-    for column in ("preset", "changes", "seed", "state", "done", "minutes", "loss", "scores"):
-        table.add_column(column, justify="right" if column in ("seed", "done", "minutes", "loss") else "left")
-    for run in runs:
-        changes = " ".join(f"{name}={value}" for name, value in run.config.overrides.items())
-        table.add_row(run.config.preset, changes, str(run.config.seed), run.state, *_standing(run))
-    return table
-
-
-def _standing(run: Run) -> tuple[str, str, str, str]:
-    """How far a run is, its minutes, loss and scores."""
-    if run.record is not None:
-        scores = {name: value for name, value in run.record.metrics.items() if name != "loss"}
-        return "100 %", f"{run.record.minutes:.1f}", f"{run.record.metrics['loss']:.3f}", _scores(scores)
-    if run.state == "failed":
-        return "", "", "", run.last_words
-    try:
-        status = read_json(run.folder / STATUS_FILE)
-    except UserError:
-        return "", "", "", ""
-    last: dict[str, Any] = status["history"][-1] if status["history"] else {}
-    done = f"{status['step'] / status['steps']:.0%}".replace("%", " %")
-    loss = f"{last['loss']:.3f}" if last else ""
-    return done, f"{status['minutes']:.1f}", loss, _scores(last.get("scores", {}))
-
-
-def _scores(scores: dict[str, float]) -> str:
-    return " ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())

@@ -11,18 +11,26 @@ NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges 
 class LabelledGraphInput(nn.Module):
     """A labelled graph: every edge starts as the embedding of its label.
 
-    `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges.
+    `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges. With
+    `inverse_edges` the way back along an edge has a label of its own, unless the graph has an edge there, and so have
+    self-edges.
     """
 
-    def __init__(self, labels: int, dim: int) -> None:
+    def __init__(self, labels: int, dim: int, *, inverse_edges: bool = False) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(labels + 1, dim)
+        self.labels, self.inverse_edges = labels, inverse_edges
+        self.embedding = nn.Embedding(2 * labels + 2 if inverse_edges else labels + 1, dim)
         nn.init.xavier_uniform_(self.embedding.weight)
 
     def forward(self, labels: Tensor) -> Tensor:
         """`[batch, n, n]` label numbers -> `[batch, n, n, dim]`."""
         if labels.dim() != 3 or labels.shape[1] != labels.shape[2]:
             raise ValueError(f"labels must be [batch, n, n], but their shape is {list(labels.shape)}")
+        if self.inverse_edges:
+            back = labels.transpose(1, 2)
+            inverse = torch.where(back != NULL_LABEL, back + self.labels, back)
+            itself = torch.eye(labels.shape[1], dtype=labels.dtype, device=labels.device) * (2 * self.labels + 1)
+            labels = torch.where(labels != NULL_LABEL, labels, torch.maximum(inverse, itself))
         return self.embedding(labels)
 
 

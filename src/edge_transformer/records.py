@@ -39,6 +39,8 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
             "key": "lj",
             "value": "product",
             "min_layers": None,
+            "inverse_edges": False,
+            "layer_loss": False,
         },
         "train": {
             "warmup_steps": 0,
@@ -48,7 +50,7 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
             "average": 0.0,
             "evaluate_every": 5,
         },
-        "data": {"train_k": None, "held_out": 0.0},
+        "data": {"train_k": None, "held_out": 0.0, "valid": None, "test": True},
         "precision": "32-true",
     }
 }
@@ -88,7 +90,8 @@ class Record:
         """Hashable identity of the run: two records with the same key are of the same run, done twice."""
         data = {name: value for name, value in self.data.items() if name != "name"}
         settings = self.settings or {"preset": self.preset, "overrides": self.overrides, "data": data}
-        return run_key(self.task, self.data["fingerprint"], settings, self.seed)
+        fingerprint = joint_fingerprint(self.data["fingerprint"], self.data.get("valid_fingerprint", ""))
+        return run_key(self.task, fingerprint, settings, self.seed)
 
     @property
     def finished_at(self) -> datetime:
@@ -110,6 +113,11 @@ def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int)
     return task, fingerprint, canonical_json(settings), seed
 
 
+def joint_fingerprint(data: str, valid: str) -> str:
+    """What `run_key` takes where validation rows come from a folder of their own, with a fingerprint of its own."""
+    return f"{data} {valid}".strip()
+
+
 def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run of before together with those that it did not name; see UNNAMED_SETTINGS."""
     complete = dict(settings)
@@ -128,6 +136,11 @@ def canonical_json(value: Any, sort_keys: bool = True) -> str:
 def is_fraction(metric: str) -> bool:
     """True for metrics between 0 and 1, which reports show in percent; False for "loss", "valid_loss", "steps", ..."""
     return metric.replace("/", "_").replace(".", "_").replace(" ", "_").split("_")[-1].lower() not in UNBOUNDED_METRICS
+
+
+def is_validation(metric: str) -> bool:
+    """True for "valid" and "valid k=6": scores that recipes are chosen by, which have no place beside the paper's."""
+    return metric == "valid" or metric.startswith("valid ")
 
 
 # Writing

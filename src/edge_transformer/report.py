@@ -21,8 +21,9 @@ from .errors import UserError
 from .figures import Points, draw_figure, save_figure
 from .files import write_text
 from .markdown import code_block, code_words, escape
-from .records import Record, latest_runs, read_records
-from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, result_tables
+from .records import Record, is_validation, latest_runs, read_records
+from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, natural, result_tables
+from .statements import COMPARED, model_statements, paper_statements
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ def build_report(results_dir: str | Path = "results", out_path: str | Path = "RE
             figures += [svg, png]
             link = _image_link(table.title, svg, png, out_path.parent)
         sections.append(_section(table, link))
-    write_text(out_path, "\n\n".join([GENERATED, "# Results", HOW_TO_READ, *sections]) + "\n")
+    write_text(out_path, "\n\n".join([GENERATED, "# Results", HOW_TO_READ, COMPARED, *sections]) + "\n")
     return Report(out_path, tuple(figures), tuple(tables), len(records))
 
 
@@ -107,17 +108,30 @@ def _section(table: ResultTable, image: str) -> str:
         [":--", ":--", *["--:"] * (len(table.metrics) + 3)],
         *(_markdown_cells(table, row) for row in table.rows),
     ]
+    statements = [("Against the paper:", paper_statements(table)), ("Against each other:", model_statements(table))]
+    statements.append(("Scores on validation rows, which are not test rows:", _validation(table)))
     sources = [f"- Data: {table.data[0]}", *(f"  - {line}" for line in table.data[1:])]
     sources += [f"- Versions: {table.versions}"] * bool(table.versions)
     parts = [
         f"## {escape(table.title)}",
         "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
         image,
+        *(f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in statements if lines),
         *table.notes,
         "\n".join(sources),
         "Made by:\n\n" + code_block(table.commands) if table.commands else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _validation(table: ResultTable) -> list[str]:
+    lines = []
+    for row in table.rows:
+        scores = [metric for metric in sorted(row.scores, key=natural) if is_validation(metric)]
+        if scores:
+            texts = [" ".join((escape(metric), *filter(None, _numbers(row, metric)))) for metric in scores]
+            lines.append(f"{code_words(row.preset, row.options)}: {', '.join(texts)}")
+    return lines
 
 
 def _markdown_cells(table: ResultTable, row: Row) -> list[str]:

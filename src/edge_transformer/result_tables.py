@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import yaml
 
 from .markdown import code, code_words, escape
-from .records import Record, canonical_json, is_fraction
+from .records import Record, canonical_json, is_fraction, is_validation
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -95,9 +95,14 @@ def result_tables(records: Sequence[Record]) -> list[ResultTable]:
 def _kind_of_data(record: Record) -> dict[str, Any]:
     """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
 
-    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row.
+    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row; so do
+    the stories that a run is validated on, which no model learns from.
     """
-    return {name: value for name, value in record.data.items() if name != "name" and isinstance(value, str | list)}
+    return {
+        name: value
+        for name, value in record.data.items()
+        if name not in ("name", "valid_fingerprint") and isinstance(value, str | list)
+    }
 
 
 def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
@@ -130,15 +135,15 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     rows: list[Row] = []
     variants = _group(sorted(records, key=_row_order), lambda record: (record.model, _ablations(record)))
     for (model, ablations), of_variant in variants.items():
-        name = _model_title(model, ablations)
+        name = model_title(model, ablations)
         paper = _paper_row(name, setting.get("variants", {}).get("-".join((model, *ablations))))
         by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
         for runs in by_row.values():
             changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
             rows.append(_our_row(name, runs, changed, paper))
         rows += [paper] if paper else []
-    metrics = {metric for row in rows for metric in row.scores}
-    columns = [metric for metric in task.get("columns", sorted(metrics, key=_natural)) if metric in metrics]
+    metrics = {metric for row in rows for metric in row.scores if not is_validation(metric)}
+    columns = [metric for metric in task.get("columns", sorted(metrics, key=natural)) if metric in metrics]
     axis = _common_axis(columns)
     return ResultTable(
         title=title,
@@ -208,7 +213,7 @@ def _score(values: Sequence[float]) -> Score:
 
 def _mark(ours: Score, paper: Score) -> str:
     """ABOVE or BELOW where the difference is more than twice the joint standard error; see HOW_TO_READ."""
-    error = _our_error(ours, paper)
+    error = our_error(ours, paper)
     if error is None or paper.error is None:
         return ""
     difference = ours.mean - paper.mean
@@ -217,7 +222,8 @@ def _mark(ours: Score, paper: Score) -> str:
     return ABOVE if difference > 0 else BELOW
 
 
-def _our_error(ours: Score, paper: Score) -> float | None:
+def our_error(ours: Score, paper: Score) -> float | None:
+    """The standard error that a mean of ours is given beside the paper's; None where nothing tells it."""
     assert ours.runs is not None
     if ours.runs >= FEW_SEEDS:
         return ours.error
@@ -269,7 +275,7 @@ def _ablations(record: Record) -> tuple[str, ...]:
     )
 
 
-def _model_title(model: str, ablations: Iterable[str]) -> str:
+def model_title(model: str, ablations: Iterable[str]) -> str:
     titles = {name: title for name, title, _, _ in ABLATIONS}
     return ", ".join([_paper()["models"].get(model, model), *(titles[name] for name in ablations)])
 
@@ -313,14 +319,14 @@ def _numbers_of_data(records: Sequence[Record]) -> str:
     for record in records:
         for name in record.data.keys() - _kind_of_data(record).keys() - {"name"}:
             found.setdefault(name, set()).add(_plain(record.data[name]))
-    values = {name: " / ".join(sorted(texts, key=_natural)) for name, texts in sorted(found.items())}
+    values = {name: " / ".join(sorted(texts, key=natural)) for name, texts in sorted(found.items())}
     return ", ".join(f"{escape(name)} {code(text)}" for name, text in values.items())
 
 
 def _versions(records: Iterable[Record]) -> str:
     found = _group([pair for record in records for pair in record.versions.items()], lambda pair: pair[0])
     return ", ".join(
-        f"{escape(name)} {escape(' / '.join(sorted({version for _, version in pairs}, key=_natural)))}"
+        f"{escape(name)} {escape(' / '.join(sorted({version for _, version in pairs}, key=natural)))}"
         for name, pairs in sorted(found.items())
     )
 
@@ -343,7 +349,7 @@ def _command_pattern(record: Record) -> str:
     return re.sub(rf"(--seed[= ]){record.seed}(?!\S)", r"\g<1>$seed", one_line)
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
+def natural(text: str) -> list[tuple[int, int, str]]:
     """A sorting key that puts k=9 before k=10."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 

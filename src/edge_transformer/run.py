@@ -65,7 +65,7 @@ class RunConfig:
         sections = {name: settings.get(name) or {} for name in SECTIONS}
         # With the defaults of today written out, a record and a half-done run notice when one of them changes.
         complete = {
-            "model": model_settings(sections["model"]),
+            "model": model_settings(sections["model"], get_task(task).model.Options),
             "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
             "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
         }
@@ -169,6 +169,7 @@ class SavedRun:
             "overrides": config.overrides,
             "seed": config.seed,
             "data": self.data_identity.get("fingerprint"),
+            "validation data": self.data_identity.get("valid_fingerprint"),
             "processes": self.processes,
             "precision": self.precision,
         }

@@ -12,7 +12,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
@@ -25,9 +25,10 @@ from torch import Tensor, nn
 from .checkpoint import load_checkpoint, save_checkpoint, save_model, write_json
 from .config import to_dict
 from .data.batching import shuffled_batches
-from .encoder import EdgeTransformer
+from .encoder import Stack
 from .errors import UserError
 from .files import lock
+from .memory import keep_freed_memory
 from .progress import Bar, bar, console
 from .records import Record, read_record
 from .run import RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
@@ -55,13 +56,14 @@ class Trainer:
         hardware = hardware or Hardware()
         if hardware.threads:
             torch.set_num_threads(hardware.threads)
+        keep_freed_memory()
         self.precision = hardware.precision
         self.fabric = _launch(hardware)
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
         self.model: TaskModel = data.new_model(run.settings["model"])
         for module in self.model.modules():
-            if isinstance(module, EdgeTransformer):
+            if isinstance(module, Stack):
                 module.checkpoint_layers = hardware.checkpoint_layers
         self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
@@ -81,8 +83,13 @@ class Trainer:
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def train(self, checkpoint_seconds: float = 60.0) -> Record | None:
-        """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint."""
+    def train(
+        self, checkpoint_seconds: float = 60.0, after_evaluation: Callable[[dict[str, Any]], None] | None = None
+    ) -> Record | None:
+        """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint.
+
+        `after_evaluation` is given each new entry of the history, and may raise to give the run up.
+        """
         if (self.folder / RECORD_FILE).exists():
             return read_record(self.folder / RECORD_FILE)
         saved = started = self._started = time.monotonic()
@@ -96,6 +103,8 @@ class Trainer:
                 if rest == 0 and (last or finished_epochs % self.config.evaluate_every == 0):
                     self._evaluate(finished_epochs)
                     self.minutes = before + (time.monotonic() - started) / 60
+                    if after_evaluation:
+                        after_evaluation(self.history[-1])
                 stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
                 if stop or last or due:
                     self.save_checkpoint()

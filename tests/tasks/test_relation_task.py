@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from edge_transformer.config import from_dict
 from edge_transformer.data.batching import GraphTable
 from edge_transformer.data.clutrr import ClutrrData, Story, write_clutrr
-from edge_transformer.data.kinship import generate
+from edge_transformer.data.kinship import generate, generate_valid
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.lines import ArrivingLines
+from edge_transformer.run import RunConfig
 from edge_transformer.tasks import clutrr as task
 from edge_transformer.tasks import get_task
 from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings, labelled_edges
@@ -162,11 +163,68 @@ def test_held_out_rows_are_scored_and_not_trained_on(stories: ClutrrData) -> Non
     assert split(2)[1] != valid
 
 
-def test_held_out_rows_join_the_validation_file(stories: ClutrrData) -> None:
-    with_file = replace(stories, valid=stories.tests[2])
-    assert len(RelationData(with_file, RelationSettings(), 1)._splits["valid"]) == 12
-    assert len(RelationData(with_file, RelationSettings(held_out=0.5), 1)._splits["valid"]) == 12 + 31
-    assert "valid" not in RelationData(stories, RelationSettings(), 1)._splits
+def test_validation_files_are_scored_by_length_and_held_out_rows_apart(stories: ClutrrData) -> None:
+    with_files = replace(stories, valid=(*stories.tests[2], *stories.tests[4][:5]))
+    sizes = {"k=2": 12, "k=4": 12, "valid k=2": 12, "valid k=4": 5}
+    for settings, held_out in ((RelationSettings(), {}), (RelationSettings(held_out=0.5), {"valid": 31})):
+        splits = RelationData(with_files, settings, 1)._splits
+        assert {name: len(rows) for name, rows in splits.items()} == sizes | held_out
+    assert set(RelationData(stories, RelationSettings(), 1)._splits) == {"k=2", "k=4"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_validation_stories_of_another_folder(ending: str, tmp_path: Path) -> None:
+    train, tests = generate([2, 3], [2], rows=60, seed=3, test_rows=5)
+    write_clutrr(tmp_path / "data", train, tests)
+    longer = tmp_path / "longer"
+    if ending == "csv":
+        write_clutrr(longer, train[:1], tests, generate_valid([5, 6], 7, seed=4))
+    else:
+        longer.mkdir()
+        known = [["a", train[0].relations[0], "b"], ["b", train[0].relations[0], "c"]]
+        line = json.dumps({"edges": known, "query": ["a", "c"], "target": train[0].target})
+        odd = json.dumps({"edges": [*known, ["c", "robot", "d"]], "query": ["a", "d"], "target": train[0].target})
+        (longer / "valid.jsonl").write_text(f"{line}\n{odd}\n")
+    settings = RelationSettings(valid=str(longer))
+    data = RelationData.load(tmp_path / "data", settings, 1)
+    sizes = (
+        {"k=2": 5, "valid k=5": 7, "valid k=6": 7} if ending == "csv" else {"k=2": 5, "valid k=2": 1, "valid k=3": 1}
+    )
+    assert {name: len(rows) for name, rows in data._splits.items()} == sizes
+    assert data.identity()["valid_fingerprint"] == RelationData.valid_fingerprint(settings) != ""
+    if ending == "jsonl":  # what training never told counts as wrong, and that is said
+        assert "valid k=3: 1 of 1 rows have a relation or answer that no training row has" in "".join(data.notes())
+        model = data.new_model(MODEL)
+        assert data.evaluate(model, CPU)["valid k=3"] == 0.0
+    # A trained model can be scored without that folder, which is said; nothing is trained without it.
+    trained = data.new_model(MODEL)
+    for path in longer.iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match=r"longer: found neither \*valid\*\.jsonl nor"):
+        RelationData.load(tmp_path / "data", settings, 1)
+    longer.rmdir()
+    scored = RelationData.load(tmp_path / "data", settings, 1, trained)
+    assert set(scored.evaluate(trained, CPU)) == {"k=2"}
+    assert "validation stories are not scored" in scored.notes()[0]
+
+
+def test_without_testing_no_test_file_is_read(tmp_path: Path) -> None:
+    train, tests = generate([2, 3], [2, 4], rows=60, seed=3, test_rows=5)
+    write_clutrr(tmp_path, train, tests)
+    settings = RelationSettings(held_out=0.1, test=False)
+    (tmp_path / "1.4_test.csv").write_text("no story at all")
+    garbage = RelationData.load(tmp_path, settings, 1)
+    assert set(garbage._splits) == {"valid"}
+    for path in tmp_path.glob("*test.csv"):
+        path.unlink()
+    absent = RelationData.load(tmp_path, settings, 1)
+    model = absent.new_model(MODEL)
+    assert absent.evaluate(model, CPU) == garbage.evaluate(model, CPU)
+    with pytest.raises(UserError, match=r"found no \*test\.csv"):
+        RelationData.load(tmp_path, RelationSettings(), 1)
+    write_clutrr(tmp_path, train, tests)
+    # Who scores the trained model asks for the tests.
+    assert set(RelationData.load(tmp_path, settings, 1, model)._splits) == {"k=2", "k=4", "valid"}
 
 
 def test_held_out_must_leave_something(stories: ClutrrData) -> None:
@@ -418,3 +476,41 @@ def test_unknown_kind_of_model(data: RelationData) -> None:
         data.new_model({**MODEL, "kind": "rnn"})
     with pytest.raises(UserError, match="model: unknown setting 'dims'"):
         data.new_model({**MODEL, "dims": 3})
+
+
+# --- options of the model ---------------------------------------------------------------------------------------------
+
+
+def test_the_loss_of_every_layer(data: RelationData) -> None:
+    torch.manual_seed(1)
+    model = data.new_model({**MODEL, "layers": 3, "min_layers": 2, "layer_loss": True})
+    (batch, *_) = data.batches(torch.arange(10))
+    expected = []
+    for layers in (2, 3):
+        same = data.new_model({**MODEL, "layers": layers})
+        same.load_state_dict(model.state_dict())
+        expected.append(data.loss(same, batch, CPU))
+    torch.testing.assert_close(data.loss(model, batch, CPU), torch.stack(expected).mean())
+    assert model(batch.labels, batch.query).dim() == 2  # answers come from the last layer alone
+
+
+def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
+    model = data.new_model({**MODEL, "inverse_edges": True})
+    assert len(model.input.embedding.weight) == 2 * len(data.relations) + 2
+    again = RelationModel.from_description(model.description())
+    again.load_state_dict(model.state_dict())
+    (batch, *_) = data.batches(torch.arange(10))
+    torch.testing.assert_close(again(batch.labels, batch.query), model(batch.labels, batch.query))
+
+
+def test_only_the_edge_transformer_is_read_at_every_layer(data: RelationData) -> None:
+    with pytest.raises(UserError, match=r"model\.layer_loss: only the Edge Transformer"):
+        data.new_model({"kind": "rat", "dim": 16, "heads": 2, "layers": 2, "layer_loss": True})
+
+
+def test_options_are_settings_like_others() -> None:
+    run = RunConfig.from_preset("clutrr", "clutrr/cpu", {"model.inverse_edges": True}, seed=1)
+    assert run.settings["model"]["inverse_edges"] is True
+    assert run.settings["model"]["layer_loss"] is False
+    with pytest.raises(UserError, match="inverse_edges"):
+        RunConfig.from_preset("clutrr", "clutrr/cpu", {"model.inverse_edges": "yes"}, seed=1)

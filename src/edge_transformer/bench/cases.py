@@ -126,11 +126,11 @@ class Part:
 
 PARTS: dict[str, Part] = {
     "core": Part("the attention alone, at the sizes of the paper", sizes.PAPER, _attention),
-    "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
     "scaling": Part("the attention alone, on ever larger graphs", sizes.SCALING, _attention),
     "rivals": Part("beside FloydNet's pivotal attention, a simpler operation", sizes.RIVALS, _rivals),
     "threads": Part("one thread and two", sizes.THREADS, _threads),
     "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
+    "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
 }
 _CPU_ONLY = ("rivals", "threads")
 

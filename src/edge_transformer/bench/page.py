@@ -13,7 +13,8 @@ from .tables import FIGURES, Table, draw, tables
 ABOUT = {
     "core": "`triangular_attention` alone, with gradients for all four inputs, at the sizes of the paper.",
     "layers": "Forward and backward of a whole stack of layers with the paper's settings, without optimiser, against "
-    "the *floor*: the matrix products of that step, each into memory set aside before, and nothing else.",
+    "the *floor*: the matrix products of that step, each into memory set aside before, and nothing else. As in "
+    "training, and unlike above, the process keeps freed memory (`edge_transformer.memory`).",
     "scaling": "The same as the first table, for one graph of growing size.",
     "rivals": "FloydNet's pivotal attention also mixes over a third node, but adds where triangular attention "
     "multiplies, so that it is products of matrices. It gets its tensors whole and in its own order.",
@@ -48,10 +49,9 @@ def _how(bench: Bench) -> str:
         f"On {escape(machine['processor'])} ({machine['cores']} cores, {escape(machine['system'])}), {threads} unless "
         f"said otherwise, PyTorch {escape(machine['torch'])}, Python {machine['python']}, edge-transformer "
         f"{machine['package']}; engine `native`: {escape(native)}; float32.\n\n"
-        "What stands in one row ran in turn in one process, which keeps freed memory, as training does. Times are "
-        "medians over rounds after a warm-up; *spread* is the widest distance of a quartile from its median in that "
-        "row. Sizes are B graphs of n nodes with edge states of width d in h heads. Compare ratios, not seconds: those "
-        "depend on the machine."
+        "What stands in one row ran in turn in one process. Times are medians over rounds after a warm-up; *spread* is "
+        "the widest distance of a quartile from its median in that row. Sizes are B graphs of n nodes with edge states "
+        "of width d in h heads. Compare ratios, not seconds: those depend on the machine."
     )
 
 

@@ -76,7 +76,7 @@ class ClutrrData:
     ) -> ClutrrData:
         """The data of a folder from its files and rows, both by split."""
         tests: dict[int, list[Story]] = {}
-        for story in rows["test"]:
+        for story in rows.get("test", ()):
             tests.setdefault(story.k, []).append(story)
         return cls(
             name=Path(folder).resolve().name,
@@ -97,29 +97,35 @@ MAX_CELL = 1_000_000  # characters; a story is a few hundred
 MAX_NODES = 512
 
 
-def read_clutrr(folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True) -> ClutrrData:
+def read_clutrr(
+    folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
+) -> ClutrrData:
     """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row.
 
-    Without `training` its training rows are not read, and it need not have any.
+    Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
     """
-    files = clutrr_files(folder, training)
+    files = clutrr_files(folder, training, testing)
+    unread = {"train": not training, "test": not testing}
     rows = {
         split: [story for path in paths for story in read_stories(path, progress)]
         for split, paths in files.items()
-        if training or split != "train"
+        if not unread.get(split)
     }
     return ClutrrData.of(folder, files, rows)
 
 
-def clutrr_files(folder: str | Path, training: bool = True) -> dict[str, list[Path]]:
-    """The CSV files of a folder by split: "train", "test" and "valid"; `training` asks for files to train on."""
+def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
+    """The CSV files of a folder by split: "train", "test" and "valid"; those to train on, and to test on, must be
+    there where `training` and `testing` ask for them.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
     files = {split: sorted(folder.glob(f"*{pattern}.csv")) for split, pattern in SPLIT_PATTERNS.items()}
-    for split in ("train", "test") if training else ("test",):
+    needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
+    for split in needed:
         if not files[split]:
-            wanted = "train and test files" if training else "test files"
+            wanted = f"{' and '.join(needed)} files"
             raise UserError(f"{folder}: found no *{split}.csv; expected a CLUTRR folder with {wanted}")
     return files
 
@@ -268,8 +274,13 @@ def _is_edge(pair: Any) -> bool:
     )
 
 
-def write_clutrr(folder: str | Path, train: Sequence[Story], tests: Mapping[int, Sequence[Story]]) -> list[Path]:
-    """Write stories in the official layout: one training file, one test file for each k.
+def write_clutrr(
+    folder: str | Path,
+    train: Sequence[Story],
+    tests: Mapping[int, Sequence[Story]],
+    valid: Mapping[int, Sequence[Story]] | None = None,
+) -> list[Path]:
+    """Write stories in the official layout: one training file, one test file and validation file for each k.
 
     Refused, before anything is written, are stories that would be read back as others, and a folder that holds further
     data files: they would be read together with these.
@@ -278,6 +289,7 @@ def write_clutrr(folder: str | Path, train: Sequence[Story], tests: Mapping[int,
     train_ks = sorted({story.k for story in train})
     files = {",".join(f"1.{k}" for k in train_ks) + "_train.csv": (train, "train")}
     files |= {f"1.{k}_test.csv": (stories, "test") for k, stories in sorted(tests.items())}
+    files |= {f"1.{k}_valid.csv": (stories, "valid") for k, stories in sorted((valid or {}).items())}
     others = {path.name for pattern in SPLIT_PATTERNS.values() for path in folder.glob(f"*{pattern}.csv")} - set(files)
     if others:
         raise UserError(f"{folder}: has other data in it, {', '.join(sorted(others))}; expected a folder without")

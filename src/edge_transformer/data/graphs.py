@@ -15,39 +15,63 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError
-from .clutrr import MAX_NODES, SPLIT_PATTERNS, ClutrrData, Story, clutrr_files, no_text, read_clutrr
+from ..files import fingerprint
+from .clutrr import MAX_NODES, SPLIT_PATTERNS, ClutrrData, Story, clutrr_files, no_text, read_clutrr, read_stories
 
 MAX_LINE = 1_000_000
 UNKNOWN_TARGET = ""
 
 
-def read_folder(folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True) -> ClutrrData:
+def read_folder(
+    folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
+) -> ClutrrData:
     """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files.
 
-    Without `training` its training rows are not read, and it need not have any.
+    Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
     """
-    files = graph_files(folder, training)
+    files = graph_files(folder, training, testing)
     if any(path.suffix == ".csv" for paths in files.values() for path in paths):
-        return read_clutrr(folder, progress, training)
+        return read_clutrr(folder, progress, training, testing)
     rows: dict[str, list[Story]] = {split: [] for split in files}
-    needed = ("train", "test") if training else ("test",)
-    for split, paths in files.items():
-        for path in paths if split in (*needed, "valid") else ():
-            try:
-                with open(path, encoding="utf-8-sig") as lines:
-                    for story in read_graph_lines(lines, path, needs_target=True):
-                        rows[split].append(story)
-                        if progress:
-                            progress(1)
-            except OSError as error:
-                raise UserError(f"{path}: {error.strerror}") from error
+    needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
+    for split in (*needed, "valid"):
+        rows[split] = [story for path in files[split] for story in _read_file(path, progress)]
     for split in needed:
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
     return ClutrrData.of(folder, files, rows)
 
 
-def graph_files(folder: str | Path, training: bool = True) -> dict[str, list[Path]]:
+def read_valid(folder: str | Path, progress: Callable[[int], None] | None = None) -> tuple[str, list[Story]]:
+    """The validation stories of a folder, which needs no other files, and the fingerprint of their files."""
+    files = valid_files(folder)
+    read = read_stories if files[0].suffix == ".csv" else _read_file
+    return fingerprint(files), [story for path in files for story in read(path, progress)]
+
+
+def valid_files(folder: str | Path) -> list[Path]:
+    """The validation files of a folder: JSON lines where there are any, else CLUTRR's CSV files."""
+    for ending in ("jsonl", "csv"):
+        files = sorted(Path(folder).glob(f"*{SPLIT_PATTERNS['valid']}.{ending}"))
+        if files:
+            return files
+    raise UserError(f"{folder}: found neither *valid*.jsonl nor *valid*.csv; expected a folder with validation stories")
+
+
+def _read_file(path: Path, progress: Callable[[int], None] | None) -> list[Story]:
+    stories = []
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            for story in read_graph_lines(lines, path, needs_target=True):
+                stories.append(story)
+                if progress:
+                    progress(1)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    return stories
+
+
+def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
     """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files.
 
     The training files decide which; without `training`, and without such files, the test files do.
@@ -59,10 +83,10 @@ def graph_files(folder: str | Path, training: bool = True) -> dict[str, list[Pat
         if any(folder.glob(f"*{split}.jsonl")):
             return {name: sorted(folder.glob(f"*{pattern}.jsonl")) for name, pattern in SPLIT_PATTERNS.items()}
         if any(folder.glob(f"*{split}.csv")):
-            return clutrr_files(folder, training)
+            return clutrr_files(folder, training, testing)
     raise UserError(
         f"{folder}: found neither *{split}.jsonl nor *{split}.csv; expected one of them"
-        + (", and test files" if training else "")
+        + (", and test files" if training and testing else "")
     )
 
 

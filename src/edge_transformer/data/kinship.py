@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -30,7 +30,7 @@ from edge_transformer.data.clutrr import ProofStep, Story
 from edge_transformer.data.families import JOINED, RELATIONS, TARGETS, Family, FamilyShape, simulate_family
 from edge_transformer.errors import UserError
 
-__all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate"]
+__all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate", "generate_valid"]
 
 MAX_K = 40
 
@@ -87,8 +87,7 @@ def generate(
     """
     lengths, test_lengths = _checked_lengths(train_k, "train_k"), _checked_lengths(test_k, "test_k")
     for name, number in (("rows", rows), ("test_rows", test_rows)):
-        if number < 1:
-            raise UserError(f"{name} is {number}; expected at least 1")
+        _check_rows(name, number)
     if not 0 < holdout < 1:
         raise UserError(f"holdout is {holdout}; expected a share between 0 and 1")
     if not 0 <= revisits <= 1:
@@ -119,6 +118,35 @@ def generate(
         tests[k] = draw("test", k, test_rows, wanted)
     random.Random(f"{seed} shuffle").shuffle(train)
     return train, tests
+
+
+def generate_valid(
+    valid_k: Sequence[int],
+    rows: int,
+    seed: int,
+    *,
+    unlike: Iterable[Story] = (),
+    revisits: float = 0.6,
+    progress: Callable[[int], None] | None = None,
+) -> dict[int, list[Story]]:
+    """`rows` validation stories for each k: to choose a recipe by, without a look at test stories.
+
+    unlike: training and test stories. From k = 3 on, no validation story has the pattern of one of them; there are so
+        few patterns of k = 2 that all splits share them.
+    """
+    lengths = _checked_lengths(valid_k, "valid_k")
+    _check_rows("valid_rows", rows)
+    known = {story.relations for story in unlike if story.k >= 3}
+    valid = {}
+    for k in lengths:
+        rng = random.Random(f"{seed} valid {k}")
+        valid[k] = _draw_stories(rng, FamilyShape(), k, rows, revisits, lambda pattern: pattern not in known, progress)
+    return valid
+
+
+def _check_rows(name: str, number: int) -> None:
+    if number < 1:
+        raise UserError(f"{name} is {number}; expected at least 1")
 
 
 def _checked_lengths(lengths: Sequence[int], name: str) -> list[int]:

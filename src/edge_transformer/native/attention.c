@@ -130,22 +130,21 @@ typedef struct {
     const problem *p;
     const engine *e;
     int is_backward;
-    int64_t scratch_bytes;
+    char *scratch; /* for each share, scratch_bytes for numbers and node_bytes for nodes */
+    int64_t scratch_bytes, node_bytes;
 } job;
 
 /* A task is a (batch, head). */
-static int run_tasks(const void *argument, int64_t first, int64_t last) {
+static void run_tasks(const void *argument, int number, int64_t first, int64_t last) {
     const job *j = argument;
     const problem *p = j->p;
-    void *scratch = aligned_alloc(64, (size_t)((j->scratch_bytes + 63) / 64 * 64));
-    int *node = malloc(((size_t)p->n + MOST_LANES) * sizeof(int));
-    int failed = !scratch || !node;
-    for (int64_t x = first; x < last && !failed; x++)
+    char *scratch = j->scratch + number * (j->scratch_bytes + j->node_bytes);
+    int *node = (int *)(scratch + j->scratch_bytes);
+    for (int64_t x = first; x < last; x++)
         (j->is_backward ? j->e->backward : j->e->forward)(p, (int)(x / p->heads), (int)(x % p->heads), scratch, node);
-    free(scratch);
-    free(node);
-    return failed;
 }
+
+static int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* 0, or 1 where memory ran out. */
 static int run(problem *p, int is_backward) {
@@ -153,9 +152,15 @@ static int run(problem *p, int is_backward) {
     if (p->isa >= 0 && p->isa < isa) isa = p->isa;
     const engine *e = &engines[isa][p->is_double ? 1 : 0];
     p->padded = (p->n + e->lanes - 1) / e->lanes * e->lanes;
-    int64_t numbers = is_backward ? e->backward_scratch(p) : e->forward_scratch(p);
-    job j = {p, e, is_backward, numbers * (p->is_double ? 8 : 4)};
-    return share_out(p->threads, (int64_t)p->batch * p->heads, run_tasks, &j);
+    const int64_t numbers = is_backward ? e->backward_scratch(p) : e->forward_scratch(p);
+    const int64_t tasks = (int64_t)p->batch * p->heads, node_bytes = whole_lines((p->n + MOST_LANES) * (int64_t)sizeof(int));
+    job j = {p, e, is_backward, 0, whole_lines(numbers * (p->is_double ? 8 : 4)), node_bytes};
+    /* For all threads at once: what a thread gets for itself the C library gives back to the system when it ends. */
+    j.scratch = aligned_alloc(64, (size_t)((j.scratch_bytes + node_bytes) * shares_of(p->threads, tasks)));
+    if (!j.scratch) return 1;
+    share_out(p->threads, tasks, run_tasks, &j);
+    free(j.scratch);
+    return 0;
 }
 
 int edge_transformer_forward(problem *p) { return run(p, 0); }

@@ -160,8 +160,8 @@ static inline __attribute__((always_inline)) void NAME(spread_rows)(
         for (int r = 0; r < rows; r++) {
             for (int m = some; m < LANES; m++) sums_q[r][m] = sums_v[r][m] = (VEC){0};
             VEC a = NAME(sums)(sums_q[r]), b = NAME(sums)(sums_v[r]);
-            memcpy(at->dq[r] + f, &a, (size_t)some * sizeof(REAL));
-            memcpy(at->dv1[r] + f, &b, (size_t)some * sizeof(REAL));
+            NAME(store_some)(at->dq[r] + f, a, some);
+            NAME(store_some)(at->dv1[r] + f, b, some);
         }
     }
 }

@@ -22,6 +22,12 @@ static inline VEC NAME(load_any)(const REAL *p) {
     return v;
 }
 static inline void NAME(store)(REAL *p, VEC v) { *(VEC *)p = v; }
+static inline void NAME(store_some)(REAL *p, VEC v, int some) {
+    if (some == LANES)
+        memcpy(p, &v, sizeof v);
+    else
+        for (int m = 0; m < some; m++) p[m] = v[m];
+}
 static inline VEC NAME(all)(REAL x) { return x - (VEC){0}; }
 static inline VEC NAME(select)(IVEC condition, VEC yes, VEC no) {
     return (VEC)((condition & (IVEC)yes) | (~condition & (IVEC)no));

@@ -31,49 +31,49 @@ typedef struct {
 } dropout_job;
 
 /* A task is a block of numbers. */
-#define DEFINE(REAL, SUFFIX)                                                                              \
-    FOR_THIS_CPU static int dropout_##SUFFIX(const void *argument, int64_t first, int64_t last) {         \
-        const dropout_job *j = argument;                                                                  \
-        const REAL kept = (REAL)j->keep_factor, *residual = j->residual;                                  \
-        const uint32_t drop_below = j->drop_below;                                                        \
-        for (int64_t block = first; block < last; block++) {                                              \
-            const int64_t start = block * BLOCK, left = j->count - start;                                 \
-            const uint32_t key = (uint32_t)mix64(j->seed + (uint64_t)block);                              \
-            const uint32_t count = (uint32_t)(left < BLOCK ? left : BLOCK);                               \
-            const REAL *in = (const REAL *)j->x + start;                                                  \
-            REAL *out = (REAL *)j->to + start;                                                            \
-            if (j->relu)                                                                                  \
-                for (uint32_t e = 0; e < count; e++) {                                                    \
-                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                   \
-                    out[e] = factor * (in[e] <= 0 ? 0 : in[e]); /* NaN stays NaN */                       \
-                }                                                                                         \
-            else if (residual)                                                                            \
-                for (uint32_t e = 0; e < count; e++) {                                                    \
-                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                   \
-                    out[e] = residual[start + e] + factor * in[e];                                        \
-                }                                                                                         \
-            else                                                                                          \
-                for (uint32_t e = 0; e < count; e++) {                                                    \
-                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                   \
-                    out[e] = factor * in[e];                                                              \
-                }                                                                                         \
-        }                                                                                                 \
-        return 0;                                                                                         \
-    }                                                                                                     \
-    /* y is positive only where the number was kept and x positive */                                     \
-    FOR_THIS_CPU static int relu_backward_##SUFFIX(const void *argument, int64_t first, int64_t last) {   \
-        const dropout_job *j = argument;                                                                  \
-        const REAL kept = (REAL)j->keep_factor, *dy = j->x, *y = j->residual;                             \
-        REAL *dx = j->to;                                                                                 \
-        const int64_t end = last * BLOCK < j->count ? last * BLOCK : j->count;                            \
-        for (int64_t e = first * BLOCK; e < end; e++) dx[e] = y[e] > 0 ? kept * dy[e] : 0;                \
-        return 0;                                                                                         \
-    }                                                                                                     \
-    void edge_transformer_dropout_##SUFFIX(const dropout_job *j) {                                        \
-        share_out(j->threads, (j->count + BLOCK - 1) / BLOCK, dropout_##SUFFIX, j);                       \
-    }                                                                                                     \
-    void edge_transformer_relu_dropout_backward_##SUFFIX(const dropout_job *j) {                          \
-        share_out(j->threads, (j->count + BLOCK - 1) / BLOCK, relu_backward_##SUFFIX, j);                 \
+#define DEFINE(REAL, SUFFIX)                                                                                    \
+    FOR_THIS_CPU static void dropout_##SUFFIX(const void *argument, int number, int64_t first, int64_t last) {  \
+        (void)number;                                                                                           \
+        const dropout_job *j = argument;                                                                        \
+        const REAL kept = (REAL)j->keep_factor, *residual = j->residual;                                        \
+        const uint32_t drop_below = j->drop_below;                                                              \
+        for (int64_t block = first; block < last; block++) {                                                    \
+            const int64_t start = block * BLOCK, left = j->count - start;                                       \
+            const uint32_t key = (uint32_t)mix64(j->seed + (uint64_t)block);                                    \
+            const uint32_t count = (uint32_t)(left < BLOCK ? left : BLOCK);                                     \
+            const REAL *in = (const REAL *)j->x + start;                                                        \
+            REAL *out = (REAL *)j->to + start;                                                                  \
+            if (j->relu)                                                                                        \
+                for (uint32_t e = 0; e < count; e++) {                                                          \
+                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                         \
+                    out[e] = factor * (in[e] <= 0 ? 0 : in[e]); /* NaN stays NaN */                             \
+                }                                                                                               \
+            else if (residual)                                                                                  \
+                for (uint32_t e = 0; e < count; e++) {                                                          \
+                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                         \
+                    out[e] = residual[start + e] + factor * in[e];                                              \
+                }                                                                                               \
+            else                                                                                                \
+                for (uint32_t e = 0; e < count; e++) {                                                          \
+                    REAL factor = mix32(key + e * 0x9E3779B9u) < drop_below ? 0 : kept;                         \
+                    out[e] = factor * in[e];                                                                    \
+                }                                                                                               \
+        }                                                                                                       \
+    }                                                                                                           \
+    /* y is positive only where the number was kept and x positive */                                           \
+    FOR_THIS_CPU static void relu_backward_##SUFFIX(const void *argument, int number, int64_t first, int64_t last) {\
+        (void)number;                                                                                           \
+        const dropout_job *j = argument;                                                                        \
+        const REAL kept = (REAL)j->keep_factor, *dy = j->x, *y = j->residual;                                   \
+        REAL *dx = j->to;                                                                                       \
+        const int64_t end = last * BLOCK < j->count ? last * BLOCK : j->count;                                  \
+        for (int64_t e = first * BLOCK; e < end; e++) dx[e] = y[e] > 0 ? kept * dy[e] : 0;                      \
+    }                                                                                                           \
+    void edge_transformer_dropout_##SUFFIX(const dropout_job *j) {                                              \
+        share_out(j->threads, (j->count + BLOCK - 1) / BLOCK, dropout_##SUFFIX, j);                             \
+    }                                                                                                           \
+    void edge_transformer_relu_dropout_backward_##SUFFIX(const dropout_job *j) {                                \
+        share_out(j->threads, (j->count + BLOCK - 1) / BLOCK, relu_backward_##SUFFIX, j);                       \
     }
 
 DEFINE(float, f32)

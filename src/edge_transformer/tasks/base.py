@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ..config import EdgeTransformerConfig, from_dict, to_dict
-from ..encoder import EdgeTransformer
+from ..baselines import KINDS, Kind
+from ..config import from_dict, to_dict
+from ..encoder import Encoder
 from ..errors import UserError
 
 Progress = Callable[[int], None]
+Options = TypeVar("Options")
+DEFAULT_KIND = "edge"
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a model that has none besides the settings of its encoder."""
 
 
 class TaskModel(nn.Module, ABC):
     """A model that predicts, and can say in plain JSON how it is rebuilt."""
+
+    # A frozen dataclass: settings in the `model:` section of a preset that are not those of the encoder.
+    Options: ClassVar[type] = NoOptions
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -66,8 +78,15 @@ class TaskData(ABC):
 
     @classmethod
     @abstractmethod
-    def fingerprint(cls, folder: Path, training: bool = True) -> str:
-        """The hash of a folder's data files, without reading their rows; `training` asks for files to train on."""
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+        """The hash of a folder's data files, without reading their rows; `training` and `testing` say which files must
+        be there.
+        """
+
+    @classmethod
+    def valid_fingerprint(cls, settings: Any) -> str:
+        """The hash of validation files from another folder, where the settings name one; else ""."""
+        return ""
 
     @property
     @abstractmethod
@@ -107,20 +126,33 @@ class TaskData(ABC):
         """How many rows `evaluate` reports progress on."""
 
 
-def encoder_config(settings: Mapping[str, Any]) -> EdgeTransformerConfig:
+def encoder_config(settings: Mapping[str, Any], options: type = NoOptions) -> Any:
     """The checked configuration of the encoder that a preset's `model:` section describes."""
-    values = dict(settings)
-    kind = values.pop("kind", "edge")
-    if kind != "edge":
-        raise UserError(f"model.kind: found {kind!r}; expected 'edge'")
-    return from_dict(EdgeTransformerConfig, values, "model")
+    values = {name: value for name, value in settings.items() if name not in _names(options)}
+    return from_dict(_kind(values.pop("kind", DEFAULT_KIND)).config, values, "model")
 
 
-def model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def model_options(settings: Mapping[str, Any], options: type[Options]) -> Options:
+    """The checked options of the model in a preset's `model:` section."""
+    return from_dict(options, {name: value for name, value in settings.items() if name in _names(options)}, "model")
+
+
+def model_settings(settings: Mapping[str, Any], options: type = NoOptions) -> dict[str, Any]:
     """A preset's `model:` section with every default filled in."""
-    return {"kind": settings.get("kind", "edge"), **to_dict(encoder_config(settings))}
+    given = to_dict(model_options(settings, options))
+    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options)), **given}
 
 
-def build_encoder(settings: Mapping[str, Any]) -> EdgeTransformer:
+def build_encoder(settings: Mapping[str, Any], options: type = NoOptions) -> Encoder:
     """The encoder that a preset's `model:` section describes."""
-    return EdgeTransformer(encoder_config(settings))
+    return _kind(settings.get("kind", DEFAULT_KIND)).encoder(encoder_config(settings, options))
+
+
+def _names(options: type) -> set[str]:
+    return {field.name for field in fields(options)}
+
+
+def _kind(name: Any) -> Kind:
+    if not isinstance(name, str) or name not in KINDS:
+        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(KINDS)}")
+    return KINDS[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from ..config import require_fraction
 from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
-from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines
+from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines, read_valid, valid_files
 from ..data.vocab import Vocab
+from ..encoder import EdgeTransformer, Encoder
 from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..heads import QueryEdgeHead
-from ..inputs import LabelledGraphInput
-from .base import Progress, TaskData, TaskModel, build_encoder
+from ..inputs import NULL_LABEL, LabelledGraphInput
+from .base import Progress, TaskData, TaskModel, build_encoder, model_options
 
 PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
 
@@ -31,6 +32,8 @@ class RelationSettings:
 
     train_k: tuple[int, ...] | None = None  # only stories of these lengths; None for all
     held_out: float = 0.0  # this share of the training rows, drawn by the seed, is scored instead of trained on
+    valid: str | None = None  # folder whose validation files are scored too, beside those of the data's own folder
+    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
 
     def __post_init__(self) -> None:
         require_fraction(self, "held_out")
@@ -47,20 +50,44 @@ def labelled_edges(story: Story, relations: Vocab) -> list[tuple[int, int, int]]
     return edges
 
 
+@dataclass(frozen=True)
+class RelationOptions:
+    """What a model of relations may do besides what its encoder does."""
+
+    inverse_edges: bool = False  # the way back along an edge has a label of its own, and so have self-edges
+    layer_loss: bool = False  # in training, every layer from `min_layers` on must have the answer, not only the last
+
+    def check(self, encoder: Encoder) -> None:
+        if self.layer_loss and not isinstance(encoder, EdgeTransformer):
+            raise UserError("model.layer_loss: only the Edge Transformer (model.kind: edge) can be read at every layer")
+
+
 class RelationModel(TaskModel):
     """Labelled graph in, label of the query edge out."""
+
+    Options = RelationOptions
 
     def __init__(self, settings: Mapping[str, Any], relations: Vocab, answers: Vocab) -> None:
         super().__init__()
         self.settings, self.relations, self.answers = dict(settings), relations, answers
-        self.encoder = build_encoder(settings)
+        self.options = model_options(settings, RelationOptions)
+        self.encoder = build_encoder(settings, RelationOptions)
+        self.options.check(self.encoder)
         dim = self.encoder.config.dim
-        self.input = LabelledGraphInput(len(relations), dim)
-        self.head = QueryEdgeHead(dim, len(answers))
+        self.input = LabelledGraphInput(len(relations), dim, inverse_edges=self.options.inverse_edges)
+        self.head = QueryEdgeHead(self.encoder.read_dim, len(answers))
 
-    def forward(self, labels: Tensor, query: Tensor) -> Tensor:
-        """`[batch, n, n]` labels and `[batch, 2]` queries -> `[batch, answers]` logits."""
-        return self.head.classify(self.encoder.read(self.input(labels), query[:, None])).squeeze(1)
+    def forward(self, labels: Tensor, query: Tensor, for_loss: bool = False) -> Tensor:
+        """`[batch, n, n]` labels and `[batch, 2]` queries -> `[batch, answers]` logits.
+
+        `for_loss` gives all that the loss is computed from, `[depths, batch, answers]`: see `layer_loss`.
+        """
+        edges, pairs = self.input(labels), query[:, None]
+        if for_loss and self.options.layer_loss:
+            assert isinstance(self.encoder, EdgeTransformer)
+            return self.head.classify(self.encoder.read_each(edges, pairs)).squeeze(2)
+        logits = self.head.classify(self.encoder.read(edges, pairs, edge_mask=labels != NULL_LABEL)).squeeze(1)
+        return logits[None] if for_loss else logits
 
     def description(self) -> dict[str, Any]:
         return {"model": self.settings, "relations": list(self.relations), "answers": list(self.answers)}
@@ -128,9 +155,14 @@ class RelationData(TaskData):
     Settings = RelationSettings
 
     def __init__(
-        self, data: ClutrrData, settings: RelationSettings, seed: int, model: RelationModel | None = None
+        self,
+        data: ClutrrData,
+        settings: RelationSettings,
+        seed: int,
+        model: RelationModel | None = None,
+        valid_fingerprint: str = "",
     ) -> None:
-        self._data, self._settings = data, settings
+        self._data, self._settings, self._valid_fingerprint = data, settings, valid_fingerprint
         stories = [story for story in data.train if settings.train_k is None or story.k in settings.train_k]
         if not stories and model is None:
             raise UserError(
@@ -141,10 +173,11 @@ class RelationData(TaskData):
         self._train = [story for number, story in enumerate(stories) if number not in held_out]
         if not self._train and model is None:
             raise UserError(f"data.held_out = {settings.held_out}: leaves none of {len(stories)} rows to train on")
-        valid = [*data.valid, *(stories[number] for number in sorted(held_out))]
         self._splits: dict[str, Sequence[Story]] = {f"k={k}": tests for k, tests in data.tests.items()}
-        if valid:
-            self._splits["valid"] = valid
+        if held_out:
+            self._splits["valid"] = [stories[number] for number in sorted(held_out)]
+        for k in sorted({story.k for story in data.valid}):
+            self._splits[f"valid k={k}"] = [story for story in data.valid if story.k == k]
         if model is None:
             self.relations = Vocab.of(relation for story in self._train for relation in story.relations)
             self.answers = Vocab.of(story.target for story in self._train)
@@ -162,11 +195,21 @@ class RelationData(TaskData):
         progress: Progress | None = None,
     ) -> Self:
         training = model is None or settings.held_out > 0
-        return cls(read_folder(folder, progress, training), settings, seed, cast(RelationModel | None, model))
+        testing = settings.test or model is not None  # who asks for the scores of a trained model means those of tests
+        data, valid_fingerprint = read_folder(folder, progress, training, testing), ""
+        # A trained model can be scored on what there is; its training needs all that was asked for.
+        if settings.valid and (model is None or Path(settings.valid).is_dir()):
+            valid_fingerprint, stories = read_valid(settings.valid, progress)
+            data = replace(data, valid=(*data.valid, *stories))
+        return cls(data, settings, seed, cast(RelationModel | None, model), valid_fingerprint)
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True) -> str:
-        return fingerprint(path for paths in graph_files(folder, training).values() for path in paths)
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+        return fingerprint(path for paths in graph_files(folder, training, testing).values() for path in paths)
+
+    @classmethod
+    def valid_fingerprint(cls, settings: RelationSettings) -> str:
+        return fingerprint(valid_files(settings.valid)) if settings.valid else ""
 
     @cached_property
     def _table(self) -> GraphTable:
@@ -194,10 +237,13 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
+            **({"valid_fingerprint": self._valid_fingerprint} if self._valid_fingerprint else {}),
         }
 
     def notes(self) -> list[str]:
         notes = []
+        if self._settings.valid and not self._valid_fingerprint:
+            notes.append(f"{self._settings.valid}: no such folder; its validation stories are not scored")
         for name, stories in self._splits.items():
             lost = len(stories) - len(self._tables[name])
             if lost:
@@ -218,10 +264,10 @@ class RelationData(TaskData):
 
     def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
         batch = batch.to(device)
-        logits = model(batch.labels, batch.query)
+        logits = model(batch.labels, batch.query, for_loss=True)  # (depths, graphs, answers)
         # The same graph may stand for several rows, even with different answers: each counts once.
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        return -(batch.counts * logits.log_softmax(-1)).sum()
+        return -(batch.counts * logits.log_softmax(-1)).sum((1, 2)).mean()
 
     def evaluation_rows(self) -> int:
         return sum(len(table) for table in self._tables.values())

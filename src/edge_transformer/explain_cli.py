@@ -1,0 +1,170 @@
+"""The commands `explain` and `explain-score`: like cli.py, which registers them, a thin skin."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from .errors import UserError
+from .lines import ArrivingLines
+
+if TYPE_CHECKING:
+    from .data.clutrr import Story
+
+out = Console(highlight=False)
+STANDARD_INPUT = Path("-")
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
+
+
+def explain(
+    run: RunArgument,
+    source: Annotated[
+        Path, typer.Option("--input", help="Questions, one JSON object a line.", show_default="standard input")
+    ] = STANDARD_INPUT,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the only question: a .svg or .png file.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a question.")] = False,
+    threads: ThreadsOption = None,
+) -> None:
+    """Say why a model answers what it answers: the edges it composed, down to told ones.
+
+    Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
+    edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
+    """
+    import torch
+
+    from .checkpoint import load
+    from .data.graphs import read_graph_lines
+    from .explanation.draw import draw_explanation
+    from .explanation.proof import check_model, explain_stories
+    from .figures import FORMATS, write_figure
+
+    if threads:
+        torch.set_num_threads(threads)
+    if figure is not None and figure.suffix not in FORMATS:
+        raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
+    model, _ = check_model(load(run))
+    with _lines(source) as lines:
+        name = "standard input" if source == STANDARD_INPUT else source
+        stories: Iterable[Story] = read_graph_lines(lines, name, known=model.relations)
+        if figure is not None:
+            stories = list(stories)
+            if len(stories) != 1:
+                raise UserError(f"--figure {figure}: found {len(stories)} questions; expected one")
+        for number, story in enumerate(stories):  # each answered without waiting for the next, as `predict` does
+            [explanation] = explain_stories(model, [story])
+            if as_json:
+                print(json.dumps(explanation.to_dict(), ensure_ascii=not _speaks_unicode()), flush=True)
+            else:
+                print(("\n" if number else "") + explanation.text(), flush=True)
+            if figure is not None:
+                write_figure(draw_explanation(explanation), figure)
+                print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
+
+
+def explain_score(
+    run: RunArgument,
+    data: Annotated[Path, typer.Option("--data", help="Folder with test files and gold proofs.", show_default=False)],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Add all numbers to this file, as a line.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the random controls.")] = 0,
+    threads: ThreadsOption = None,
+) -> None:
+    """Measure explanations of the test rows: do they agree with gold proofs, does the answer hang on what they name?
+
+    Example: `edge-transformer explain-score runs/clutrr-cpu-families-seed1 --data families`
+    """
+    import torch
+
+    from .checkpoint import load
+    from .data.graphs import read_folder
+    from .explanation.score import score
+    from .progress import bar
+
+    if threads:
+        torch.set_num_threads(threads)
+    model = load(run)
+    with bar(f"reading {data.name}") as reading:
+        loaded = read_folder(data, reading.advance, training=False)
+    stories = [story for tests in loaded.tests.values() for story in tests]
+    with bar("explaining", len(stories)) as scoring:
+        found, left_out = score(model, stories, seed, scoring.advance)
+    if left_out:
+        print(f"note: {left_out} of {len(stories)} rows have no gold proof, or a relation that the model does not know")
+    print(f"{run} on {data}, in percent")
+    out.print(_table({k: scores.fractions() for k, scores in found.items()}, {k: s.rows for k, s in found.items()}))
+    if json_file is not None:
+        record = {
+            "format": "edge-transformer explanations 1",
+            "command": shlex.join(["edge-transformer", *sys.argv[1:]]),
+            "run": run.resolve().name,
+            "data": {"name": loaded.name, "fingerprint": loaded.fingerprint},
+            "seed": seed,
+            "scores": {f"k={k}": scores.to_dict() for k, scores in found.items()},
+        }
+        _append_line(json_file, record)
+        print(f"written: {json_file}")
+
+
+COLUMNS = {  # what a column shows, by its heading of two lines
+    "\naccuracy": "accuracy",
+    "agreement\nprecision": "precision",
+    "\nrecall": "recall",
+    "random proof\nprecision": "random_precision",
+    "\nrecall ": "random_recall",
+    "uniform\nprecision": "uniform_precision",
+    "known\nrules": "known_rules",
+    "changed without\nit": "changed",
+    "\ngold proof": "changed_gold",
+    "\nrandom proof": "changed_random",
+    "\nother pivots": "changed_other",
+}
+
+
+@contextmanager
+def _lines(source: Path) -> Iterator[Iterable[str]]:
+    if source == STANDARD_INPUT:
+        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
+        return
+    try:
+        file = open(source, encoding="utf-8-sig")  # noqa: SIM115 - closed below; what happens there is not our error
+    except OSError as error:
+        raise UserError(f"{source}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def _table(scores: dict[int, dict[str, float]], rows: dict[int, int]) -> Table:
+    table = Table(box=box.SIMPLE)
+    for heading in ("\nk", "\nrows", *COLUMNS):
+        table.add_column(heading, justify="right")
+    for k, fractions in scores.items():
+        table.add_row(str(k), str(rows[k]), *(f"{100 * fractions[name]:.1f}" for name in COLUMNS.values()))
+    return table
+
+
+def _append_line(path: Path, record: dict[str, Any]) -> None:
+    """Add a line of JSON and bring it to the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        file.write(json.dumps(record).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _speaks_unicode() -> bool:
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"

@@ -1,0 +1,5 @@
+"""Why a model answered what it did: the triangles behind an answer, and how far to believe such an explanation."""
+
+from .proof import Claim, Explanation, explain, explain_stories
+
+__all__ = ["Claim", "Explanation", "explain", "explain_stories"]

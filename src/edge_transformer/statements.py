@@ -1,0 +1,103 @@
+"""What a table of results says, in words: where we differ from the paper, and where models differ from each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .markdown import code_words, escape
+from .result_tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, Score, model_title, our_error
+
+
+def paper_statements(table: ResultTable) -> list[str]:
+    """One line for each of our rows that the paper has numbers for."""
+    lines = []
+    for row in table.rows:
+        paper = next((other for other in table.rows if other.is_paper and other.model == row.model), None)
+        if row.is_paper or paper is None:
+            continue
+        shared = [metric for metric in table.metrics if metric in row.marks]
+        compared = [metric for metric in shared if _is_decidable(row.scores[metric], paper.scores[metric])]
+        if not compared:
+            lines.append(f"{_name(row)}: nothing to compare{'; the paper gives no errors' * bool(shared)}.")
+            continue
+        parts = []
+        for mark, word in ((ABOVE, "above the paper"), (BELOW, "below the paper")):
+            marked = [metric for metric in compared if row.marks[metric] == mark]
+            if marked:
+                parts.append(f"{word} at {_differences(marked, row, paper)}")
+        rest = [metric for metric in compared if not row.marks[metric]]
+        if rest:
+            parts.append(f"{'no' if not parts else 'elsewhere no'} difference that both errors do not explain")
+        if row.runs == 1:
+            parts.append("from 1 seed, which has no standard error of its own, so the paper's spread stands for it")
+        lines.append(f"{_name(row)}: {'; '.join(parts)}.")
+    return lines
+
+
+def _is_decidable(ours: Score, paper: Score) -> bool:
+    return paper.error is not None and our_error(ours, paper) is not None
+
+
+def model_statements(table: ResultTable) -> list[str]:
+    """One line for each rival and ablation: where the Edge Transformer is ahead of it, and where behind.
+
+    Compared are rows that belong together: presets such as clutrr/cpu and clutrr/cpu-rat, with the same options.
+    """
+    ours = [row for row in table.rows if not row.is_paper]
+    whole_model = model_title("edge", ())
+    lines = []
+    for edge in (row for row in ours if row.model == whole_model):
+        for rival in (row for row in ours if row.model != whole_model):
+            if rival.preset.startswith(f"{edge.preset}-") and rival.options == edge.options:
+                lines.append(_against(edge, rival, table.metrics))
+    return lines
+
+
+def _against(edge: Row, rival: Row, metrics: Sequence[str]) -> str:
+    names = f"{_name(edge)} against {_name(rival)}"
+    shared = [metric for metric in metrics if metric in edge.scores and metric in rival.scores]
+    errors = {metric: joint_error(edge.scores[metric], rival.scores[metric]) for metric in shared}
+    known = {metric: error for metric, error in errors.items() if error is not None}
+    if not known:
+        return f"{names}: not told apart, as 1 seed has no standard error."
+    ahead: list[str] = []
+    behind: list[str] = []
+    for metric, error in known.items():
+        difference = edge.scores[metric].mean - rival.scores[metric].mean
+        if abs(difference) > 2 * error + 1e-12:  # equal numbers differ by a rounding error
+            (ahead if difference > 0 else behind).append(metric)
+    parts = [
+        f"{word} at {_differences(found, edge, rival)}"
+        for word, found in (("ahead", ahead), ("behind", behind))
+        if found
+    ]
+    rest = [metric for metric in shared if metric not in (*ahead, *behind)]
+    if rest:
+        parts.append(f"not told apart at {', '.join(map(escape, rest))}")
+    return f"{names}: {'; '.join(parts)}."
+
+
+def joint_error(one: Score, other: Score) -> float | None:
+    """The standard error of the difference of two means; None where one of them has none."""
+    if one.error is None or other.error is None:
+        return None
+    return math.hypot(one.error, other.error)
+
+
+def _differences(metrics: Sequence[str], one: Row, other: Row) -> str:
+    return ", ".join(
+        f"{escape(metric)} ({100 * (one.scores[metric].mean - other.scores[metric].mean):+.1f})" for metric in metrics
+    )
+
+
+def _name(row: Row) -> str:
+    seeds = f"{row.runs} seed{'s' * (row.runs != 1)}"
+    return f"{escape(row.model)}, {code_words(row.preset, row.options)} ({seeds})"
+
+
+COMPARED = f"""\
+The lists below the tables say the same in words, differences in points. They also compare our models with each other,
+where the presets belong together, such as `clutrr/cpu` and `clutrr/cpu-rat`: ahead or behind means by more than twice
+√(one standard error² + the other²). Standard errors from 2 to {FEW_SEEDS - 1} seeds are hardly known
+themselves, so there this is a hint and no proof; with 1 seed nothing is said."""

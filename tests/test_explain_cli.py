@@ -1,0 +1,158 @@
+"""The commands `explain` and `explain-score`: what they print and write, and one line for what a user can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from edge_transformer import cli
+from edge_transformer.checkpoint import save_model
+from edge_transformer.data.clutrr import write_clutrr
+from edge_transformer.data.families import RELATIONS, TARGETS
+from edge_transformer.data.graphs import graph_from_json
+from edge_transformer.data.kinship import generate
+from edge_transformer.data.vocab import Vocab
+from edge_transformer.explanation import explain
+from edge_transformer.explanation.draw import _arc, draw_explanation
+from edge_transformer.explanation.score import score
+from edge_transformer.tasks.clutrr import RelationModel
+
+QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
+TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}
+
+
+def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `edge-transformer ARGUMENTS`."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        patch.setenv("COLUMNS", "160")
+        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
+            patch.delenv(name, raising=False)
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+    return code or 0, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model() -> RelationModel:
+    torch.manual_seed(1)
+    settings = {"kind": "edge", "dim": 8, "heads": 2, "layers": 3}
+    return RelationModel(settings, Vocab(RELATIONS), Vocab(TARGETS)).eval()
+
+
+@pytest.fixture(scope="module")
+def saved(model: RelationModel, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    save_model(model, "clutrr", folder)
+    return str(folder)
+
+
+def test_questions_from_standard_input(saved: str, model: RelationModel) -> None:
+    code, out, err = run("explain", saved, stdin=f"{json.dumps(QUESTION)}\n\n{json.dumps(TOLD)}")
+    assert (code, err) == (0, "")
+    assert out == f"{explain(model, QUESTION).text()}\n\n{explain(model, TOLD).text()}\n"
+    assert "  because, through Bob (layer " in out
+
+
+def test_questions_from_a_file_as_json(saved: str, model: RelationModel, tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text(f"{json.dumps(QUESTION)}\n{json.dumps(TOLD)}\n", encoding="utf-8")
+    code, out, err = run("explain", saved, "--input", str(file), "--json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        explain(model, question).to_dict() for question in (QUESTION, TOLD)
+    ]
+
+
+def test_the_figure(saved: str, tmp_path: Path) -> None:
+    for name in ("first.svg", "again.svg", "why.png"):
+        code, _, err = run("explain", saved, "--figure", str(tmp_path / name), stdin=json.dumps(QUESTION))
+        assert (code, err) == (0, f"written: {tmp_path / name}\n")
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_figure_shows_people_relations_and_triangles(model: RelationModel) -> None:
+    edges = [*QUESTION["edges"], ["Éva", "son", "Tom"]]
+    explained = explain(model, {"edges": edges, "query": ["Ann", "Tom"]})
+    [axes] = draw_explanation(explained).axes
+    texts = [text.get_text() for text in axes.texts]
+    for name in ("Ann", "Bob", "Éva", "Tom", "son", "sister"):
+        assert name in texts
+    assert f"{explained.answer} ({explained.probability:.2f})" in texts
+    assert len(axes.patches) == len(explained.triangles) == 2
+
+
+@pytest.mark.parametrize("query", [["a", "b"], ["b", "a"], ["a", "a"], ["c", "a"]])
+def test_every_graph_can_be_drawn(model: RelationModel, query: list[str]) -> None:
+    graph = {"edges": [["a", "son", "b"], ["b", "son", "a"], ["c", "son", "c"]], "query": query}
+    assert draw_explanation(explain(model, graph)).axes
+    places = _arc(graph_from_json(graph, "test"))
+    assert len(set(places)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["--figure", "why.pdf"], json.dumps(QUESTION), "--figure why.pdf: expected a name that ends in .svg or .png"),
+        (["--figure", "why.svg"], f"{json.dumps(TOLD)}\n" * 2, "--figure why.svg: found 2 questions; expected one"),
+        (["--figure", "why.svg"], "", "--figure why.svg: found 0 questions; expected one"),
+        (["--input", "nowhere.jsonl"], "", "nowhere.jsonl: No such file or directory"),
+        ([], "{", "standard input:1: found '{'; expected one JSON object a line"),
+    ],
+)
+def test_mistakes_end_with_one_line(saved: str, arguments: list[str], stdin: str, message: str) -> None:
+    code, out, err = run("explain", saved, *arguments, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")
+    assert len(err.splitlines()) == 1
+
+
+def test_scores_are_printed_and_added_to_a_file(saved: str, model: RelationModel, tmp_path: Path) -> None:
+    train, tests = generate([2], [2, 3], 4, 1, test_rows=5)
+    write_clutrr(tmp_path / "families", train, tests)
+    records = tmp_path / "scores.jsonl"
+    arguments = ["explain-score", saved, "--data", str(tmp_path / "families"), "--json", str(records)]
+    for _ in range(2):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+    first, second = (json.loads(line) for line in records.read_text().splitlines())
+    assert first == second
+    assert first["command"] == " ".join(["edge-transformer", *arguments])
+    assert (first["run"], first["data"]["name"]) == ("mine", "families")
+    expected, _ = score(model, [*tests[2], *tests[3]])
+    assert first["scores"] == {f"k={k}": scores.to_dict() for k, scores in expected.items()}
+    row = next(line for line in out.splitlines() if line.split()[:2] == ["3", "5"])
+    assert row.split()[2:] == [
+        f"{100 * expected[3].fractions()[name]:.1f}"
+        for name in (
+            *("accuracy", "precision", "recall", "random_precision", "random_recall", "uniform_precision"),
+            *("known_rules", "changed", "changed_gold", "changed_random", "changed_other"),
+        )
+    ]
+
+
+def test_scores_need_gold_proofs(saved: str, tmp_path: Path) -> None:
+    (tmp_path / "my-test.jsonl").write_text(json.dumps({**TOLD, "target": "son"}))
+    code, _, err = run("explain-score", saved, "--data", str(tmp_path))
+    assert code == 2
+    assert err == "error: explain: found no gold proofs in 1 rows; expected CLUTRR rows with a proof_state\n"
+
+
+@pytest.mark.parametrize("command", ["explain", "explain-score"])
+def test_help_has_an_example(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"edge-transformer {command} runs" in " ".join(out.split()).replace("│ ", "")
