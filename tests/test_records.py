@@ -263,6 +263,8 @@ def test_old_records_get_the_settings_that_they_did_not_name(tmp_path: Path) -> 
         "key": "lj",
         "value": "product",
         "min_layers": None,
+        "inverse_edges": False,
+        "layer_loss": False,
     }
     assert record.settings["train"]["optimizer"] == "adam"
     assert record.settings["data"] == {"train_k": None, "held_out": 0.0, "valid": None, "test": True}

@@ -71,7 +71,7 @@ def test_engines() -> None:
     ("arguments", "message"),
     [
         ({"engines": ["fast"]}, "--engine fast: unknown; known are einsum, blocked, native, triton"),
-        ({"parts": ["all"]}, "--part all: unknown; known are core, layers, scaling, rivals, threads, memory"),
+        ({"parts": ["all"]}, "--part all: unknown; known are core, scaling, rivals, threads, memory, layers"),
         ({"own_sizes": ["1,2,3"]}, "--size 1,2,3: expected four numbers"),
         ({"device": "abacus"}, "--device abacus: "),
         ({"device": "meta", "parts": ["threads"]}, "--part threads is measured on the CPU only"),
