@@ -51,6 +51,7 @@ def test_the_commands_run(folder: Path) -> None:
     printed = (folder / "printed.txt").read_text()
     assert "answers in train: " in printed
     assert '"answer": ' in printed
+    assert "Lil -brother-> Bob  (told)" in printed
     assert (folder / "runs/families/model.safetensors").exists()
 
 

@@ -69,6 +69,9 @@ def bench(
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    keep_memory: Annotated[
+        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training does.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw time and memory against n: a .svg or .png file.", show_default=False)
@@ -95,7 +98,7 @@ def bench(
             raise UserError(f"--plot {plot}: expected a name that ends in {' or '.join(FORMATS)}")
         if not any(case.part in FIGURES for case in cases):
             raise UserError(f"--plot {plot}: needs --part {' or --part '.join(FIGURES)}")
-    settings = Settings(seconds, limit, round((memory or 0) * 1e9), threads, device)
+    settings = Settings(seconds, limit, round((memory or 0) * 1e9), threads, device, keep_memory)
     with bar("measuring", len(cases)) as measuring:
         found = measure(cases, settings, shlex.join(["edge-transformer", *sys.argv[1:]]), measuring.advance)
     if json_file is not None:

@@ -312,3 +312,12 @@ def test_no_other_room_imports_the_benchmark() -> None:
         if path.parent.name != "bench" and "import" in path.read_text() and ".bench" in path.read_text()
     ]
     assert users == ["machine_cli.py"]
+
+
+@pytest.mark.parametrize(("keep_memory", "told"), [(False, 0), (True, 1)])
+def test_freed_memory_is_kept_where_asked(keep_memory: bool, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr("edge_transformer.bench.run.keep_freed_memory", lambda: calls.append(True))
+    cases = make_cases(own_sizes=["1,3,4,2"], engines=["einsum"])
+    measure(cases, Settings(seconds=0.0, keep_memory=keep_memory))
+    assert len(calls) == told

@@ -102,6 +102,10 @@ SENTENCES = {
         graph("A", "dog 5 agent CNOUN INDEF", "in 1 PREP", "the", "car 2 PP_NOUN CNOUN DEF", "ran - - VERB - run", "."),
         "* car ( x _ 4 ) ; dog ( x _ 1 ) AND dog . nmod . in ( x _ 1 , x _ 4 ) AND run . agent ( x _ 5 , x _ 1 )",
     ),
+    "two nouns after one preposition": (
+        graph("the", "dog - - CNOUN DEF", "on 1 PREP", "Emma 2 PP_NOUN PNOUN", "and", "Liam 2 PP_NOUN PNOUN"),
+        "* dog ( x _ 1 ) ; dog . nmod . on ( x _ 1 , Emma ) AND dog . nmod . on ( x _ 1 , Liam )",
+    ),
     "noun phrases alone": (
         graph("The", "dog - - CNOUN DEF", "beside 1 PREP", "Emma 2 PP_NOUN PNOUN"),
         "* dog ( x _ 1 ) ; dog . nmod . beside ( x _ 1 , Emma )",

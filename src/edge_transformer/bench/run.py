@@ -33,6 +33,7 @@ class Settings:
     budget: int = 0  # bytes that a single run may take; 0 for half of what is free
     threads: int = 1
     device: str = "cpu"
+    keep_memory: bool = False  # have the process keep freed memory in all parts, not only in those of training
 
 
 def measure(
@@ -44,7 +45,7 @@ def measure(
     measurements: list[Measurement] = []
     try:
         for case in sorted(cases, key=lambda case: case.part in KEEPING_MEMORY):
-            if case.part in KEEPING_MEMORY:
+            if settings.keep_memory or case.part in KEEPING_MEMORY:
                 keep_freed_memory()  # as training does, from here on
             torch.set_num_threads(settings.threads)  # a case may have changed it
             measurements += _measure_case(case, settings, partial(_note, progress, case))
