@@ -150,7 +150,13 @@ def test_signals_stop_the_runs_too(which: signal.Signals, file: Path, tmp_path: 
     values["runs"] = [{"preset": "clutrr/cpu", "seeds": [1], "set": {**TINY, "train.epochs": 100_000}}]
     file.write_text(yaml.safe_dump(values))
     command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(tmp_path / "runs")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    # Tests in the background may have been told to ignore the signal; what a person starts is not.
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(which, signal.SIG_DFL),
+    )
     wait_for(tmp_path / "runs", "*/run.json")
     time.sleep(1)  # into the training itself
     process.send_signal(which)
