@@ -23,7 +23,8 @@ from .lines import ArrivingLines
 if TYPE_CHECKING:
     from .data.clutrr import Story
 
-out = Console(highlight=False)
+# Numbers in a pipe or file are not cut to the width that a terminal would have.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 STANDARD_INPUT = Path("-")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
