@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from edge_transformer import native
+from edge_transformer import native, triangular_attention
 
 needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
 
@@ -46,6 +46,31 @@ def test_the_library_loads() -> None:
     assert isinstance(native._load(), ctypes.CDLL)
     assert native.library().edge_transformer_version() == native.VERSION
     assert native.vector_code() in ("portable", "AVX2", "AVX-512")
+
+
+@needs_kernels
+@pytest.mark.skipif(native._torch_threads() is None, reason="PyTorch has no GNU OpenMP here")
+def test_work_runs_on_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread comes and goes: those that PyTorch has are enough, and without them the answer is the same."""
+    parts = [torch.randn(4, 9, 9, 2, 3) for _ in range(4)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr("edge_transformer.attention.native._SMALLEST_SHARE", 1)
+    use_pool = native.library().edge_transformer_use_pool
+    calls = []
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    real = signature(native._torch_threads().value)  # type: ignore[union-attr, arg-type]
+    counting = signature(lambda *arguments: (calls.append(arguments[2]), real(*arguments))[1])
+    try:
+        use_pool(counting)
+        pooled = triangular_attention(*parts, engine="native")
+        use_pool(None)
+        threaded = triangular_attention(*parts, engine="native")
+    finally:
+        use_pool(native._torch_threads())
+        torch.set_num_threads(before)
+    assert calls == [2]
+    assert torch.equal(pooled, threaded)
 
 
 def test_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:

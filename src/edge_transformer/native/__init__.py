@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-VERSION = 2  # of the C interface; the compiled library must say the same
+VERSION = 3  # of the C interface; the compiled library must say the same
 _VECTOR_CODE = ("portable", "AVX2", "AVX-512")
 
 
@@ -27,7 +27,16 @@ def _load() -> ctypes.CDLL | str:
         return f"the compiled kernels cannot be loaded: {error}"
     if version != VERSION:
         return f"{found.name} is of version {version}, not {VERSION}: install the package again"
+    compiled.edge_transformer_use_pool(_torch_threads())
     return compiled
+
+
+def _torch_threads() -> ctypes.c_void_p | None:
+    """The function that runs work on the threads of PyTorch's pool; None where its OpenMP is of another make."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
+    except (AttributeError, TypeError):  # not GNU's OpenMP, or a system without a table of all loaded functions
+        return None
 
 
 _LOADED = _load()  # once and here, not at first use: torch.compile cannot trace the loading
