@@ -54,7 +54,9 @@ def test_all_parts_are_measured_unless_some_are_chosen() -> None:
 
 def test_the_sizes_of_the_parts() -> None:
     sizes = {part: [str(case.size) for case in make_cases([part])] for part in PARTS}
-    assert sizes["core"] == sizes["layers"] == [*("400,5,200,4", "100,11,200,4", "100,10,64,4"), *sizes["core"][3:]]
+    paper = ["400,5,200,4", "100,11,200,4", "100,10,64,4", "38,13,360,4", "8,60,256,8"]
+    assert sizes["layers"] == paper
+    assert sizes["core"] == [*paper, "1,100,256,8"]
     assert sizes["scaling"] == [f"1,{n},64,4" for n in (64, 128, 256, 512)]
     assert [case.size.n for case in make_cases(["rivals"])] == [13, 30, 60, 100]
     assert [case.size.n for case in make_cases(["threads"])] == [60, 100, 200]

@@ -125,7 +125,7 @@ class Part:
 
 
 PARTS: dict[str, Part] = {
-    "core": Part("the attention alone, at the sizes of the paper", sizes.PAPER, _attention),
+    "core": Part("the attention alone, at the sizes of the paper and a long one", sizes.CORE, _attention),
     "scaling": Part("the attention alone, on ever larger graphs", sizes.SCALING, _attention),
     "rivals": Part("beside FloydNet's pivotal attention, a simpler operation", sizes.RIVALS, _rivals),
     "threads": Part("one thread and two", sizes.THREADS, _threads),

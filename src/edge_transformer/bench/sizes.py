@@ -67,6 +67,8 @@ COGS = Configuration("COGS", Size(100, 10, 64, 4), 3, aims=(2.0, 2.0))
 CFQ_DEPENDENCY = Configuration("CFQ dependency", Size(38, 13, 360, 4), 7, aims=AIMS)
 CFQ_SEMANTIC = Configuration("CFQ semantic", Size(8, 60, 256, 8), 6, aims=AIMS)
 PAPER = (CLUTRR_TRAIN, CLUTRR_TEST, COGS, CFQ_DEPENDENCY, CFQ_SEMANTIC)
+LONG = Configuration("n=100", Size(1, 100, 256, 8))
+CORE = (*PAPER, LONG)
 
 SCALING = tuple(Configuration(f"n={n}", Size(1, n, 64, 4)) for n in (64, 128, 256, 512))
 MEMORY = tuple(Configuration(f"n={n}", Size(1, n, 64, 4)) for n in (64, 128, 200, 256, 512))
@@ -74,6 +76,6 @@ RIVALS = (
     CFQ_DEPENDENCY,
     Configuration("n=30", Size(16, 30, 256, 8)),
     CFQ_SEMANTIC,
-    Configuration("n=100", Size(1, 100, 256, 8)),
+    LONG,
 )
 THREADS = tuple(Configuration(f"n={n}", Size(1, n, 256, 8)) for n in (60, 100, 200))
