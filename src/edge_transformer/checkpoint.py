@@ -21,6 +21,7 @@ from .tasks.base import TaskModel
 MODEL_FORMAT = "edge-transformer model 1"
 CHECKPOINT_FORMAT = "edge-transformer checkpoint 1"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+BUNDLED = Path(__file__).parent / "bundled"  # trained models that come with the package, one folder each
 
 
 def save_model(model: TaskModel, task: str, folder: str | Path) -> None:
@@ -33,10 +34,12 @@ def save_model(model: TaskModel, task: str, folder: str | Path) -> None:
 
 
 def load(path: str | Path) -> TaskModel:
-    """Load a saved model, ready to predict.
+    """Load a saved model, or one that comes with the package, ready to predict.
 
-    >>> model = load("runs/my-run")                                                     # doctest: +SKIP
-    >>> model.predict([{"edges": [["Ann", "son", "Bob"]], "query": ["Bob", "Ann"]}])    # doctest: +SKIP
+    >>> model = load("clutrr-small")
+    >>> question = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+    >>> model.predict([question])[0]["answer"]
+    'daughter'
     """
     return load_with_task(path)[0]
 
@@ -45,7 +48,12 @@ def load_with_task(path: str | Path) -> tuple[TaskModel, Task]:
     """Load a saved model together with the task that it was trained for."""
     folder = Path(path)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected a saved model with {CONFIG_FILE} and {WEIGHTS_FILE}")
+        if str(path) not in bundled_models():
+            raise UserError(
+                f"{folder}: no such folder; expected a saved model with {CONFIG_FILE} and {WEIGHTS_FILE}, "
+                f"or one of {', '.join(bundled_models())}"
+            )
+        folder = BUNDLED / str(path)
     config = read_json(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT:
         raise UserError(f"{folder / CONFIG_FILE}: found format {config.get('format')!r}; expected {MODEL_FORMAT!r}")
@@ -60,6 +68,11 @@ def load_with_task(path: str | Path) -> tuple[TaskModel, Task]:
         message = " ".join(str(error).split())
         raise UserError(f"{folder / WEIGHTS_FILE}: not the weights that {CONFIG_FILE} describes: {message}") from error
     return model.eval(), task
+
+
+def bundled_models() -> list[str]:
+    """The names of the models that come with the package. A folder of the same name goes before them."""
+    return sorted(config.parent.name for config in BUNDLED.glob(f"*/{CONFIG_FILE}"))
 
 
 def write_json(path: str | Path, value: Any) -> None:
