@@ -61,8 +61,9 @@ def test_the_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     for snippet in blocks("python"):
         exec(compile(snippet, "README.md", "exec"), names)
     printed = capsys.readouterr().out
-    for line in re.findall(r"# (torch\.Size.*)", README):
+    for line in re.findall(r"^print\(.*  # (.*)", README, flags=re.MULTILINE):
         assert line in printed
+    assert "Bob -sister-> Eve  (told)" in printed
 
 
 def test_the_make_targets_exist() -> None:

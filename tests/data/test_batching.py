@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edge_transformer.data.batching import GraphBatch, GraphTable, shuffled_batches
+from edge_transformer.data.batching import (
+    POOL_BATCHES,
+    GraphBatch,
+    GraphTable,
+    batches_by_length,
+    batches_by_words,
+    count_by_words,
+    shuffled_batches,
+)
 
 Edge = tuple[int, int, int]
 Row = tuple[int, list[Edge], tuple[int, int], int]  # size, edges, query, answer
@@ -38,6 +46,60 @@ def test_shuffled_batches_depend_on_seed_and_epoch_only() -> None:
     state = torch.get_rng_state()
     shuffled_batches(50, 8, 3, 5)
     assert torch.equal(torch.get_rng_state(), state)  # dropout goes on as if nothing had been drawn
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=400), st.integers(1, 7), st.integers(0, 3))
+def test_batches_by_length_are_a_permutation(sizes: list[int], batch_size: int, epoch: int) -> None:
+    batches = batches_by_length(torch.tensor(sizes), batch_size, seed=1, epoch=epoch)
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(sizes)))
+    assert sorted(map(len, batches)) == sorted(map(len, shuffled_batches(len(sizes), batch_size, 1, epoch)))
+
+
+def test_batches_by_length_have_nearly_equal_lengths() -> None:
+    sizes = torch.randint(3, 13, (10 * POOL_BATCHES * 8,), generator=torch.Generator().manual_seed(1))
+    batches = batches_by_length(sizes, 8, seed=3, epoch=4)
+    groups = [len(sizes[batch].unique()) for batch in batches]
+    assert sum(groups) < 1.2 * len(groups)
+    random = [len(sizes[batch].unique()) for batch in shuffled_batches(len(sizes), 8, 3, 4)]
+    assert sum(random) > 4 * len(random)
+    # Neither the batches nor their order follow the lengths, and they change from epoch to epoch.
+    means = torch.tensor([float(sizes[batch].float().mean()) for batch in batches])
+    assert abs(float(torch.corrcoef(torch.stack([means, torch.arange(len(means)).float()]))[0, 1])) < 0.2
+    again, later = batches_by_length(sizes, 8, 3, 4), batches_by_length(sizes, 8, 3, 5)
+    assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
+    assert {frozenset(batch.tolist()) for batch in later}.isdisjoint(frozenset(batch.tolist()) for batch in batches)
+    state = torch.get_rng_state()
+    batches_by_length(sizes, 8, 3, 6)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=400), st.integers(1, 300), st.integers(0, 3))
+def test_batches_by_words_are_a_permutation(sizes: list[int], words: int, epoch: int) -> None:
+    batches = batches_by_words(torch.tensor(sizes), words, seed=1, epoch=epoch)
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(sizes)))
+    assert all(map(len, batches))
+    assert len(batches) == count_by_words(torch.tensor(sizes), words)
+    if max(sizes) <= words:
+        share = sum(sizes) / len(batches)
+        assert all(abs(sum(sizes[row] for row in batch.tolist()) - share) <= max(sizes) for batch in batches)
+
+
+def test_batches_by_words_have_nearly_equal_lengths_and_numbers_of_words() -> None:
+    sizes = torch.randint(1, 41, (20_000,), generator=torch.Generator().manual_seed(1))
+    batches = batches_by_words(sizes, 500, seed=3, epoch=4)
+    words = torch.tensor([int(sizes[batch].sum()) for batch in batches])
+    assert 450 < int(words.min()) <= int(words.max()) < 550
+    assert len(batches) == -(-int(sizes.sum()) // 500)
+    groups = [len(sizes[batch].unique()) for batch in batches]
+    assert sum(groups) < 2.5 * len(groups)
+    again, later = batches_by_words(sizes, 500, 3, 4), batches_by_words(sizes, 500, 3, 5)
+    assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
+    assert {frozenset(batch.tolist()) for batch in later}.isdisjoint(frozenset(batch.tolist()) for batch in batches)
+    state = torch.get_rng_state()
+    batches_by_words(sizes, 500, 3, 6)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @st.composite
@@ -81,12 +143,15 @@ def dense(row: Row) -> tuple[Tensor, Tensor]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows=tables(), max_edges=st.none() | st.integers(1, 40), data=st.data())
-def test_batches_sum_up_to_what_single_rows_give(rows: list[Row], max_edges: int | None, data: st.DataObject) -> None:
+@given(rows=tables(), max_edges=st.none() | st.integers(1, 40), merge=st.booleans(), data=st.data())
+def test_batches_sum_up_to_what_single_rows_give(
+    rows: list[Row], max_edges: int | None, merge: bool, data: st.DataObject
+) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=25))  # repetitions included
     table = table_of(rows)
     total, seen = 0.0, []
-    for batch in table.batches(torch.tensor(chosen, dtype=torch.long), max_edges):
+    for batch in table.batches(torch.tensor(chosen, dtype=torch.long), max_edges, merge):
+        assert merge or len(batch.labels) == len(batch.rows)
         scores = score(batch.labels, batch.query)
         total += (batch.counts * scores).sum().item()
         for number, graph in zip(batch.rows.tolist(), batch.row_graph.tolist(), strict=True):

@@ -514,3 +514,17 @@ def test_options_are_settings_like_others() -> None:
     assert run.settings["model"]["layer_loss"] is False
     with pytest.raises(UserError, match="inverse_edges"):
         RunConfig.from_preset("clutrr", "clutrr/cpu", {"model.inverse_edges": "yes"}, seed=1)
+
+
+def test_spliced_rows_are_trained_on_and_named(stories: ClutrrData) -> None:
+    plain = RelationData(stories, RelationSettings(), seed=1)
+    spliced = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=6), seed=1)
+    more = spliced.train_rows - plain.train_rows
+    assert 0 < more <= plain.train_rows / 2
+    assert spliced.identity()["spliced_rows"] == more
+    assert spliced.identity()["train_k"] == plain.identity()["train_k"]  # of the rows that the file has
+    sizes = {batch.labels.shape[-1] for batch in spliced.batches(torch.arange(plain.train_rows, spliced.train_rows))}
+    assert max(sizes) > max(batch.labels.shape[-1] for batch in plain.batches(torch.arange(plain.train_rows)))
+    assert list(spliced.answers) == list(plain.answers)
+    with pytest.raises(ValueError, match=r"spliced must be from 0 to 100, but is -1"):
+        RelationSettings(spliced=-1)

@@ -2,7 +2,7 @@
 
 A training step takes a random batch of rows, as usual. The rows are then grouped by the size of their graphs, so that
 no group has any padding, and rows with the same graph are computed once and weighted. The sum over the groups is
-the loss of the batch (rows with the same graph share a dropout mask).
+the loss of the batch. Rows that are computed once share a dropout mask; `merge_equal=False` gives each its own.
 """
 
 from __future__ import annotations
@@ -20,9 +20,48 @@ def shuffled_batches(rows: int, batch_size: int, seed: int, epoch: int) -> list[
     return list(torch.randperm(rows, generator=generator).split(batch_size))
 
 
+POOL_BATCHES = 60  # few enough that batches differ from epoch to epoch, many enough that most have one length
+
+
+def batches_by_length(sizes: Tensor, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The same rows in batches of equal or nearly equal size, in random order; `sizes` has the size of every row.
+
+    The shuffled rows are sorted by size inside pools of some batches, and cut. Each batch then needs fewer groups,
+    which is faster where groups are small.
+    """
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    order = torch.randperm(len(sizes), generator=generator)
+    pools = [pool[sizes[pool].argsort(stable=True)] for pool in order.split(POOL_BATCHES * batch_size)]
+    batches = [batch for pool in pools for batch in pool.split(batch_size)]
+    return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def count_by_words(sizes: Tensor, words: int) -> int:
+    """How many batches `batches_by_words` makes: the same number in every epoch."""
+    return min(len(sizes), -(-int(sizes.sum()) // words))
+
+
+def batches_by_words(sizes: Tensor, words: int, seed: int, epoch: int) -> list[Tensor]:
+    """The same for batches of about `words` words each, however many rows that are; `sizes` counts their words.
+
+    All batches of an epoch have nearly the same number of words. A row goes where its middle lies, so that a batch has
+    at most half of its longest row too many; none is empty, even where a row is longer than a batch.
+    """
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    count = count_by_words(sizes, words)
+    pools = torch.randperm(len(sizes), generator=generator).split(POOL_BATCHES * -(-len(sizes) // count))
+    order = torch.cat([pool[sizes[pool].argsort(stable=True)] for pool in pools])
+    until = sizes[order].double().cumsum(0)  # words up to the end of each row
+    number = torch.arange(1, count + 1)
+    ends = torch.searchsorted(until - sizes[order] / 2, until[-1] / count * number)  # rows before the end of each batch
+    ends = ((ends - number).cummax(0).values + number).clamp(min=number, max=len(sizes) - count + number)
+    batches = order.tensor_split(ends[:-1])
+    return [batches[place] for place in torch.randperm(count, generator=generator).tolist()]
+
+
 @dataclass(frozen=True)
 class GraphBatch:
-    """Distinct graphs of one size, with a query each, and how many rows ask for which answer."""
+    """Graphs of one size, with a query each, and how many rows ask for which answer."""
 
     labels: Tensor  # (G, n, n) edge labels
     query: Tensor  # (G, 2)
@@ -69,7 +108,9 @@ class GraphTable:
         """The number of distinct graphs."""
         return len(self._numbers)
 
-    def batches(self, rows: Tensor | None = None, max_edges: int | None = None) -> Iterator[GraphBatch]:
+    def batches(
+        self, rows: Tensor | None = None, max_edges: int | None = None, merge_equal: bool = True
+    ) -> Iterator[GraphBatch]:
         """These rows (all by default) as batches of equal size, at most about `max_edges` edges each."""
         tables = self._tables = self._tables or self._build()
         rows = torch.arange(len(self)) if rows is None else rows
@@ -78,7 +119,9 @@ class GraphTable:
             of_size = rows[sizes == size]
             if not len(of_size):
                 continue
-            graphs, row_graph = self._graph_of_row[of_size].unique(return_inverse=True)
+            graphs, row_graph = self._graph_of_row[of_size], torch.arange(len(of_size))
+            if merge_equal:
+                graphs, row_graph = graphs.unique(return_inverse=True)
             step = len(graphs) if max_edges is None else max(1, max_edges // size**2)
             for start in range(0, len(graphs), step):
                 chosen = graphs[start : start + step]

@@ -11,10 +11,11 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ..config import require_fraction
+from ..config import require_fraction, require_positive
 from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
 from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines, read_valid, valid_files
+from ..data.splicing import spliced_stories
 from ..data.vocab import Vocab
 from ..encoder import EdgeTransformer, Encoder
 from ..errors import DataError, UserError
@@ -23,20 +24,27 @@ from ..heads import QueryEdgeHead
 from ..inputs import NULL_LABEL, LabelledGraphInput
 from .base import Progress, TaskData, TaskModel, build_encoder, model_options
 
+MOST_SPLICED = 100
 PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
 
 
 @dataclass(frozen=True)
 class RelationSettings:
-    """Which rows of the training files are trained on."""
+    """Which rows of the training files are trained on, and how."""
 
     train_k: tuple[int, ...] | None = None  # only stories of these lengths; None for all
     held_out: float = 0.0  # this share of the training rows, drawn by the seed, is scored instead of trained on
     valid: str | None = None  # folder whose validation files are scored too, beside those of the data's own folder
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
+    spliced: float = 0.0  # so many rows more for each row, longer ones, made by data/splicing.py
+    spliced_k: int = 8  # the largest number of relations in them
+    merge_equal: bool = True  # rows of a training batch with the same graph are computed once, with one dropout mask
 
     def __post_init__(self) -> None:
         require_fraction(self, "held_out")
+        require_positive(self, "spliced_k")
+        if not 0 <= self.spliced <= MOST_SPLICED:
+            raise ValueError(f"spliced must be from 0 to {MOST_SPLICED}, but is {self.spliced}")
 
 
 def labelled_edges(story: Story, relations: Vocab) -> list[tuple[int, int, int]] | None:
@@ -184,6 +192,8 @@ class RelationData(TaskData):
         else:
             self.relations, self.answers = model.relations, model.answers
         self._tables = {name: self._tabulate(stories) for name, stories in self._splits.items()}
+        wanted = 0 if model else round(settings.spliced * len(self._train))
+        self._spliced = spliced_stories(self._train, wanted, settings.spliced_k, seed) if wanted else []
 
     @classmethod
     def load(
@@ -214,7 +224,7 @@ class RelationData(TaskData):
     @cached_property
     def _table(self) -> GraphTable:
         """The training rows, made when the first of them are asked for: who only scores needs none."""
-        return self._tabulate(self._train)
+        return self._tabulate([*self._train, *self._spliced])
 
     def _tabulate(self, stories: Sequence[Story]) -> GraphTable:
         """Stories as tensors, without those that have a relation or an answer outside the vocabularies."""
@@ -227,7 +237,7 @@ class RelationData(TaskData):
 
     @property
     def train_rows(self) -> int:
-        return len(self._train)
+        return len(self._train) + len(self._spliced)
 
     def identity(self) -> dict[str, Any]:
         lengths = sorted({story.k for story in self._train})
@@ -237,6 +247,7 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
+            **({"spliced_rows": len(self._spliced)} if self._spliced else {}),
             **({"valid_fingerprint": self._valid_fingerprint} if self._valid_fingerprint else {}),
         }
 
@@ -257,7 +268,7 @@ class RelationData(TaskData):
         return RelationModel(settings, self.relations, self.answers)
 
     def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
-        return self._table.batches(rows)
+        return self._table.batches(rows, merge_equal=self._settings.merge_equal)
 
     def weight(self, rows: Tensor) -> float:
         return float(len(rows))
