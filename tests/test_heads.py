@@ -7,7 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from edge_transformer.encoder import Encoded
-from edge_transformer.heads import EdgeLabelHead, NodeLabelHead, ParentHead, PooledHead, QueryEdgeHead
+from edge_transformer.heads import (
+    AttentionParentHead,
+    Biaffine,
+    BiaffineLabelHead,
+    EdgeLabelHead,
+    NodeLabelHead,
+    ParentHead,
+    PooledHead,
+    QueryEdgeHead,
+)
 
 BATCH, N, DIM, LABELS = 2, 3, 4, 5
 MASK = torch.tensor([[True, True, True], [True, False, True]])
@@ -158,3 +167,41 @@ def test_padding_gets_no_gradient(encoded: Encoded, pool: str) -> None:
 def test_an_unknown_pool_is_refused() -> None:
     with pytest.raises(ValueError, match=r"pool='max' is not known; choose one of \['mean', 'attention'\]"):
         PooledHead(DIM, LABELS, pool="max")
+
+
+def test_parents_from_products_of_nodes(encoded: Encoded) -> None:
+    torch.manual_seed(1)
+    dim = encoded.nodes.shape[-1]
+    head = AttentionParentHead(dim)
+    logits = head(encoded)
+    for i in range(encoded.nodes.shape[1]):
+        for j in range(encoded.nodes.shape[1]):
+            product = (head.query(encoded.nodes[:, i]) * head.key(encoded.nodes[:, j])).sum(-1) / dim**0.5
+            torch.testing.assert_close(logits[:, i, j], product)
+    mask = torch.ones(encoded.nodes.shape[:2], dtype=torch.bool)
+    mask[:, -1] = False
+    masked = head(encoded, mask)
+    assert torch.isneginf(masked[:, :, -1]).all()
+    assert torch.equal(masked[:, :, :-1], logits[:, :, :-1])
+
+
+def test_biaffine_scores_are_those_of_the_formula(encoded: Encoded) -> None:
+    torch.manual_seed(1)
+    head = BiaffineLabelHead(DIM, LABELS, arc_dim=3, label_dim=2, dropout=0.5).eval()
+    for weight in head.parameters():
+        nn.init.normal_(weight)
+    logits = head(encoded)
+    assert logits.shape == (BATCH, N, N, LABELS)
+    for part, outputs in ((head.arcs, slice(0, 1)), (head.labels, slice(1, LABELS))):
+        ends = nn.functional.leaky_relu(part.ends(encoded.nodes), 0.1)
+        first, second = ends[..., : part.hidden], ends[..., part.hidden :]
+        weight = part.weight
+        for i in range(N):
+            for j in range(N):
+                u, v = first[:, i], second[:, j]
+                expected = torch.einsum("bx,oxy,by->bo", u, weight[:, :-1, :-1], v) + u @ weight[:, :-1, -1].T
+                expected = expected + v @ weight[:, -1, :-1].T + weight[:, -1, -1]
+                torch.testing.assert_close(logits[:, i, j, outputs], expected)
+    assert not Biaffine(DIM, 3, 2)(encoded.nodes).any()  # all pairs start out equal
+    dropped = head.train()(encoded)
+    assert not torch.allclose(dropped, logits)

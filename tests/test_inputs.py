@@ -75,6 +75,7 @@ def test_equation_nine(max_distance: int) -> None:
         for i in range(4):
             for j in range(4):
                 clipped = max(-max_distance, min(max_distance, i - j))
+                assert module.distances is not None
                 expected = module.distances.weight[clipped + max_distance]
                 if i == j:
                     expected = expected + module.tokens.weight[tokens[sentence, i]]
@@ -83,6 +84,7 @@ def test_equation_nine(max_distance: int) -> None:
 
 def test_distances_are_clipped_on_both_sides() -> None:
     module = TokenSequenceInput(tokens=3, dim=4, max_distance=2)
+    assert module.distances is not None
     assert module.distances.weight.shape == (5, 4)
     states = module(torch.zeros(1, 6, dtype=torch.int64))[0]
     assert torch.equal(states[5, 0], states[2, 0])
@@ -95,6 +97,7 @@ def test_distances_start_within_the_xavier_bound_and_tokens_as_pytorch_does() ->
     torch.manual_seed(0)
     module = TokenSequenceInput(tokens=500, dim=40, max_distance=16)
     bound = math.sqrt(6 / (33 + 40))
+    assert module.distances is not None
     assert 0.95 * bound < module.distances.weight.abs().max() <= bound
     assert module.tokens.weight.std().item() == pytest.approx(1.0, abs=0.05)
 
@@ -109,3 +112,15 @@ def test_tokens_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_a_largest_distance_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="max_distance must be at least 1, but is 0"):
         TokenSequenceInput(tokens=3, dim=4, max_distance=0)
+
+
+def test_without_distances_only_the_tokens_are_there() -> None:
+    torch.manual_seed(1)
+    layer = TokenSequenceInput(5, 4, max_distance=None)
+    tokens = torch.tensor([[3, 0, 3]])
+    edges = layer(tokens)
+    for i in range(3):
+        for j in range(3):
+            expected = layer.tokens.weight[tokens[0, i]] if i == j else torch.zeros(4)
+            assert torch.equal(edges[0, i, j], expected)
+    assert [name for name, _ in layer.named_parameters()] == ["tokens.weight"]

@@ -18,18 +18,29 @@ from edge_transformer.tasks import TASKS, get_task
 
 DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides its settings
     "clutrr": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
+    "cogs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
+    "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"]}},
+    "dependency": {
+        "lexicon": {"words": ["Emma", "ran"], "letters": "aemn", "lower_case": True},
+        "labels": ["nsubj", "root"],
+        "root_label": "root",
+    },
 }
 
 
+def task_of(preset: str) -> str:
+    return str(load_preset(preset)["task"])
+
+
 def test_every_task_has_presets() -> None:
-    assert {name.partition("/")[0] for name in preset_names()} == set(TASKS) == set(DESCRIPTIONS)
+    assert set(map(task_of, preset_names())) == set(TASKS) == set(DESCRIPTIONS)
     for task in TASKS:
         assert f"{task}/cpu" in preset_names()  # the command line's default
 
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_makes_a_run_and_a_model(name: str) -> None:
-    task = name.partition("/")[0]
+    task = task_of(name)
     run = RunConfig.from_preset(task, name, {}, seed=1)
     assert isinstance(run.train, TrainConfig)
     assert isinstance(run.data_settings, get_task(task).data.Settings)
@@ -43,7 +54,7 @@ def test_settings_of_the_paper() -> None:
     model, train = preset["model"], preset["train"]
     assert (model["dim"], model["heads"], model["layers"], model["dropout"]) == (200, 4, 8, 0.2)
     assert (train["epochs"], train["batch_size"], train["lr"], train["warmup_steps"]) == (50, 400, 0.001, 100)
-    assert preset["data"] == {"held_out": 0.2}
+    assert preset["data"] == {"held_out": 0.2, "merge_equal": False}
     assert RunConfig.from_preset("clutrr", "clutrr/paper", {}, 1).train.clip == 1.0
 
 

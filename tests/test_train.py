@@ -85,7 +85,7 @@ def test_training_lowers_the_loss_and_leaves_model_and_record(families: Path, tm
     assert record.settings["model"]["dim"] == 16
     assert record.settings["model"]["norm"] == "released"  # defaults are recorded too
     assert record.settings["train"]["clip"] == 1.0
-    assert record.settings["data"] == {"train_k": None, "held_out": 0.0, "valid": None, "test": True}
+    assert record.settings["data"]["held_out"] == 0.0  # a default, and yet named
     assert record.settings["precision"] == "32-true"
     assert record.threads == 1
     assert record.data["train_k"] == "2,3"

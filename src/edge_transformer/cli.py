@@ -14,12 +14,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .derive_cli import derive
 from .errors import UserError
 from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
+from .parse_cli import parse
+from .split_cli import divergence, split
 from .sweep_cli import sweep
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
+MAX_SCORES_ABREAST = 12  # more go below each other
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -33,10 +37,14 @@ app = typer.Typer(
 )
 data_app = typer.Typer(**HELP, help="Generate data, or look at what is in a folder of it.")
 app.add_typer(data_app, name="data")
+data_app.command("derive")(derive)
+data_app.command("divergence")(divergence)
+data_app.command("split")(split)
 app.command()(info)
 app.command()(bench)
 app.command()(explain)
 app.command("explain-score")(explain_score)
+app.command()(parse)
 app.command()(sweep)
 
 out = Console(highlight=False)  # results; progress and errors go to standard error
@@ -48,7 +56,7 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", s
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(help="What to learn: clutrr.")],
+    task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs or graphs.")],
     data: DataOption,
     preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
@@ -74,6 +82,8 @@ def train(
     - `edge-transformer train clutrr --data families`
 
     - `edge-transformer train clutrr --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
+
+    - `edge-transformer train cogs --data cogs --preset cogs/cpu`
 
     - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """
@@ -134,6 +144,7 @@ def evaluate(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with test files.", show_default="the data of training")
     ] = None,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
     threads: ThreadsOption = None,
 ) -> None:
     """Score a trained model on its own test files, or on those of another folder, which needs no others.
@@ -149,10 +160,15 @@ def evaluate(
     from .checkpoint import load_with_task
     from .progress import bar
     from .run import RUN_FILE, SavedRun
+    from .tasks.graph_parsing import GraphParser
 
     if threads:
         torch.set_num_threads(threads)
     model, task = load_with_task(run)
+    if tree:
+        if not isinstance(model, GraphParser):
+            raise UserError(f"--tree: found a {type(model).__name__} in {run}; expected a graph parser")
+        model.tree = True
     saved = SavedRun.read(run) if (run / RUN_FILE).exists() else None
     folder = data or (saved.data_folder if saved else None)
     if folder is None:
@@ -338,10 +354,17 @@ def _json_line(value: Any) -> str:
 
 def _print_scores(title: str, scores: dict[str, float]) -> None:
     print(title)  # whole on its line, where a title of the table would be folded to its width
-    table = Table()
-    for name in scores:
-        table.add_column(name, justify="right")
-    table.add_row(*(f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()))
+    shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
+    table = Table(show_header=len(shown) <= MAX_SCORES_ABREAST)
+    if table.show_header:
+        for name in shown:
+            table.add_column(name, justify="right")
+        table.add_row(*shown.values())
+    else:
+        table.add_column()
+        table.add_column(justify="right")
+        for name, value in shown.items():
+            table.add_row(name, value)
     out.print(table)
 
 

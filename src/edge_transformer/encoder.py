@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,8 @@ class Encoder(Stack, ABC):
     """
 
     read_dim: int  # how many numbers `read` gives for a pair; dim unless a baseline says otherwise
+    takes_edges: ClassVar[bool] = True  # False: of the edges it is given, it looks at self-edges alone
+    has_edge_states: ClassVar[bool] = True  # False: the edges it answers with are those it was given
 
     def __init__(self, config: StackConfig, *, checkpoint_layers: bool = False) -> None:
         super().__init__(config, checkpoint_layers=checkpoint_layers)

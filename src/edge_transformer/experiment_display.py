@@ -97,12 +97,13 @@ def table(runs: Sequence[Run]) -> Table:
 
 def how_it_stands(run: Run) -> Standing:
     """The epoch, steps, minutes, minutes left, loss and scores of a run, as its folder or its record says."""
-    epochs = run.config.train.epochs
+    train = run.config.train
+    epochs = train.epochs if train.steps is None else None  # where steps count, nobody knows the epochs
     if run.record is not None:
         metrics = run.record.metrics
         scores = {name: value for name, value in metrics.items() if is_fraction(name)}
         loss = f"{metrics['loss']:.3f}" if "loss" in metrics else ""
-        return Standing(f"{epochs}/{epochs}", "100 %", f"{run.record.minutes:.1f}", "", loss, scores)
+        return Standing(f"{epochs}/{epochs}" if epochs else "", "100 %", f"{run.record.minutes:.1f}", "", loss, scores)
     if run.state == "failed":
         return Standing()
     try:
@@ -111,7 +112,7 @@ def how_it_stands(run: Run) -> Standing:
         done = status["step"] / status["steps"]
         left = f"{status['minutes'] * (1 - done) / done:.1f}" if done else ""
         return Standing(
-            f"{int(epochs * done)}/{epochs}",
+            f"{int(epochs * done)}/{epochs}" if epochs else "",
             f"{100 * done:.0f} %",
             f"{status['minutes']:.1f}",
             left if run.state in ("running", "elsewhere") else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .encoder import Encoded
 
@@ -62,6 +63,62 @@ class ParentHead(nn.Module):
     def forward(self, encoded: Encoded, node_mask: Tensor | None = None) -> Tensor:
         logits = self.score(encoded.edges).squeeze(-1)  # (B, n, n)
         return logits if node_mask is None else logits.masked_fill(~node_mask[:, None, :], -torch.inf)
+
+
+class AttentionParentHead(nn.Module):
+    """The same for encoders without states of pairs: node i scores node j by the product of a query and a key.
+
+    Ontanon et al. (2021) call this an attention decoder.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, encoded: Encoded, node_mask: Tensor | None = None) -> Tensor:
+        query, key = self.query(encoded.nodes), self.key(encoded.nodes)  # (B, n, dim)
+        logits = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5  # (B, n, n)
+        return logits if node_mask is None else logits.masked_fill(~node_mask[:, None, :], -torch.inf)
+
+
+class Biaffine(nn.Module):
+    """Scores of all pairs of nodes from the states of the two: `[batch, n, n, outputs]` (Dozat and Manning, 2017).
+
+    Two small networks make u_i of node i as the first of a pair and v_j of node j as the second; output o of the pair
+    is [u_i, 1] W_o [v_j, 1], with a weight for every two features, one for each feature, and a bias.
+    """
+
+    def __init__(self, dim: int, hidden: int, outputs: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.hidden, self.dropout_p = hidden, dropout
+        self.ends = nn.Linear(dim, 2 * hidden)
+        self.weight = nn.Parameter(torch.zeros(outputs, hidden + 1, hidden + 1))  # zero: all pairs start out equal
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        """States of nodes, `[batch, n, dim]`."""
+        ends = F.dropout(F.leaky_relu(self.ends(nodes), 0.1), self.dropout_p, self.training)  # (B, n, 2 * hidden)
+        first, second = (F.pad(end, (0, 1), value=1.0) for end in ends.chunk(2, dim=-1))  # (B, n, hidden + 1)
+        outputs, width, _ = self.weight.shape
+        # One product for all outputs: first the rows with all matrices, then with the columns.
+        mixed = first @ self.weight.transpose(0, 1).reshape(width, outputs * width)  # (B, n, outputs * width)
+        scores = mixed.unflatten(-1, (outputs, width)).flatten(1, 2) @ second.transpose(1, 2)  # (B, n * outputs, n)
+        return scores.unflatten(1, (-1, outputs)).transpose(2, 3)  # (B, n, n, outputs)
+
+
+class BiaffineLabelHead(nn.Module):
+    """A label for every pair of nodes from the states of the two: `[batch, n, n, labels]` logits.
+
+    Label 0 says that there is no edge. It has networks of its own, as the scores of arcs have in Dozat and Manning
+    (2017), and the real labels share theirs.
+    """
+
+    def __init__(self, dim: int, labels: int, arc_dim: int, label_dim: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.arcs = Biaffine(dim, arc_dim, 1, dropout)
+        self.labels = Biaffine(dim, label_dim, labels - 1, dropout)
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        return torch.cat([self.arcs(encoded.nodes), self.labels(encoded.nodes)], dim=-1)
 
 
 class PooledHead(nn.Module):

@@ -35,22 +35,30 @@ class LabelledGraphInput(nn.Module):
 
 
 class TokenSequenceInput(nn.Module):
-    """A sequence of tokens: x_ij = a(i - j), plus e(t_i) where i = j, with distances clipped at `max_distance`."""
+    """A sequence of tokens: x_ij = a(i - j), plus e(t_i) where i = j, with distances clipped at `max_distance`.
 
-    def __init__(self, tokens: int, dim: int, max_distance: int = 16) -> None:
+    Without `max_distance` there is no a, for encoders that see distances in another way.
+    """
+
+    def __init__(self, tokens: int, dim: int, max_distance: int | None = 16) -> None:
         super().__init__()
-        if max_distance < 1:
+        if max_distance is not None and max_distance < 1:
             raise ValueError(f"max_distance must be at least 1, but is {max_distance}")
         self.max_distance = max_distance
         self.tokens = nn.Embedding(tokens, dim)
-        self.distances = nn.Embedding(2 * max_distance + 1, dim)
-        nn.init.xavier_uniform_(self.distances.weight)
+        self.distances = None if max_distance is None else nn.Embedding(2 * max_distance + 1, dim)
+        if self.distances is not None:
+            nn.init.xavier_uniform_(self.distances.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """`[batch, n]` token numbers -> `[batch, n, n, dim]`."""
         if tokens.dim() != 2:
             raise ValueError(f"tokens must be [batch, n], but their shape is {list(tokens.shape)}")
+        embedded = self.tokens(tokens)[:, :, None]  # (B, n, 1, dim)
+        itself = torch.eye(tokens.shape[1], dtype=embedded.dtype, device=tokens.device)[..., None]  # (n, n, 1)
+        if self.distances is None or self.max_distance is None:
+            return embedded * itself
         position = torch.arange(tokens.shape[1], device=tokens.device)
         distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
         pairs = self.distances(distance + self.max_distance)  # (n, n, dim), the same for every sentence
-        return pairs + torch.diag_embed(self.tokens(tokens).transpose(1, 2)).movedim(1, -1)  # (B, n, n, dim)
+        return torch.addcmul(pairs, itself, embedded)  # (B, n, n, dim)

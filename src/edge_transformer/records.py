@@ -27,6 +27,8 @@ MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is an
 # What runs did whose records do not name a setting, by task and model: records once left out what was a default.
 # These facts of the past stay when a default changes, so that an old record never passes for a run with the new one.
 # A setting that is added gets a line here that says what runs did before there was a choice.
+_ADDED_TO_TRAINING: dict[str, Any] = {"batches": "random", "steps": None}
+_ADDED_TO_CLUTRR: dict[str, Any] = {"merge_equal": True, "spliced": 0.0, "spliced_k": 8}
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
         "model": {
@@ -49,10 +51,16 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
             "clip": 1.0,
             "average": 0.0,
             "evaluate_every": 5,
+            **_ADDED_TO_TRAINING,
         },
-        "data": {"train_k": None, "held_out": 0.0, "valid": None, "test": True},
+        "data": {"train_k": None, "held_out": 0.0, "valid": None, "test": True, **_ADDED_TO_CLUTRR},
         "precision": "32-true",
-    }
+    },
+    **{
+        ("clutrr", rival): {"train": _ADDED_TO_TRAINING, "data": _ADDED_TO_CLUTRR}
+        for rival in ("rat", "rrat", "gat", "transformer", "universal")
+    },
+    **{("cogs", model): {"train": {"steps": None}} for model in ("edge", "rat", "rrat", "transformer", "universal")},
 }
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
 

@@ -34,11 +34,17 @@ class TrainConfig:
     clip: float = 1.0  # largest norm of the gradient; 0 for none
     average: float = 0.0  # decay of a moving average of the weights, which is then what is scored and saved; 0 for none
     evaluate_every: int = 5  # epochs
+    # "random" | "length": rows of equal or nearly equal size, for speed | "words": the same, batch_size counting words
+    batches: str = "random"
+    steps: int | None = None  # training ends after so many, where the epochs have not ended it before
 
     def __post_init__(self) -> None:
         require_positive(self, "epochs", "batch_size", "evaluate_every")
         require_choice(self, "optimizer", ("adam", "adamw"))
+        require_choice(self, "batches", ("random", "length", "words"))
         require_fraction(self, "average")
+        if self.steps is not None:
+            require_positive(self, "steps")
         for name in ("lr", "warmup_steps", "weight_decay", "clip"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
@@ -65,7 +71,7 @@ class RunConfig:
         sections = {name: settings.get(name) or {} for name in SECTIONS}
         # With the defaults of today written out, a record and a half-done run notice when one of them changes.
         complete = {
-            "model": model_settings(sections["model"], get_task(task).model.Options),
+            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.kinds),
             "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
             "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
         }

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from .checkpoint import load_checkpoint, save_checkpoint, save_model, write_json
 from .config import to_dict
-from .data.batching import shuffled_batches
+from .data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from .encoder import Stack
 from .errors import UserError
 from .files import lock
@@ -69,9 +69,10 @@ class Trainer:
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
         self.optimizer = _optimizer(self.config, self.model)
         self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if self.config.average else []
-        batches_an_epoch = -(-data.train_rows // self.config.batch_size)
-        self.total_steps = self.config.epochs * batches_an_epoch
-        self.batches_an_epoch = batches_an_epoch
+        self.batches_an_epoch = self._count_batches()
+        self.total_steps = self.config.epochs * self.batches_an_epoch
+        if self.config.steps is not None:
+            self.total_steps = min(self.config.steps, self.total_steps)
         self.step = 0
         self.minutes = 0.0
         self.history: list[dict[str, Any]] = []
@@ -100,8 +101,8 @@ class Trainer:
                 self.minutes = before + (time.monotonic() - started) / 60
                 finished_epochs, rest = divmod(self.step, self.batches_an_epoch)
                 last = self.step == self.total_steps
-                if rest == 0 and (last or finished_epochs % self.config.evaluate_every == 0):
-                    self._evaluate(finished_epochs)
+                if last or (rest == 0 and finished_epochs % self.config.evaluate_every == 0):
+                    self._evaluate(finished_epochs + (rest > 0), last)
                     self.minutes = before + (time.monotonic() - started) / 60
                     if after_evaluation:
                         after_evaluation(self.history[-1])
@@ -145,11 +146,22 @@ class Trainer:
             "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
         )
 
+    def _count_batches(self) -> int:
+        """How many batches an epoch has."""
+        if self.config.batches == "words":
+            return count_by_words(self.data.train_sizes(), self.config.batch_size)
+        return -(-self.data.train_rows // self.config.batch_size)
+
     def _epoch(self, epoch: int) -> list[Tensor]:
         """The batches of an epoch, made when its first one is asked for."""
         if self._batches[0] != epoch:
-            batches = shuffled_batches(self.data.train_rows, self.config.batch_size, self.run.seed, epoch)
-            self._batches = (epoch, batches)
+            how = self.config.batch_size, self.run.seed, epoch
+            if self.config.batches == "words":
+                self._batches = (epoch, batches_by_words(self.data.train_sizes(), *how))
+            elif self.config.batches == "length":
+                self._batches = (epoch, batches_by_length(self.data.train_sizes(), *how))
+            else:
+                self._batches = (epoch, shuffled_batches(self.data.train_rows, *how))
         return self._batches[1]
 
     def _accumulate_gradients(self, rows: Tensor) -> float:
@@ -194,17 +206,20 @@ class Trainer:
             self.model.train()
             _copy(own, self.model)
 
-    def _evaluate(self, epoch: int) -> None:
-        with self._scored_weights(), bar("scoring", self.data.evaluation_rows()) as shown:
-            scores = self.data.evaluate(self.wrapped, self.device, shown.advance)
+    def _evaluate(self, epoch: int, last: bool) -> None:
+        """Score the model: on everything after the last epoch, before that on what the task looks at midway."""
+        rows, evaluate = self.data.midway_rows, self.data.evaluate_midway
+        if last:
+            rows, evaluate = self.data.evaluation_rows, self.data.evaluate
+        with self._scored_weights(), bar("scoring", rows()) as shown:
+            scores = evaluate(self.wrapped, self.device, shown.advance)
         loss = self.loss_sum / self.loss_weight
         self.loss_sum = self.loss_weight = 0.0
         self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
         if self.fabric.global_rank == 0:
+            epochs = -(-self.total_steps // self.batches_an_epoch)
             listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
-            console.print(
-                f"epoch {epoch} of {self.config.epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True
-            )
+            console.print(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True)
         self._write_status()
 
     def _finish(self) -> Record:

@@ -6,9 +6,19 @@ from typing import Any, NamedTuple
 
 from ..config import EdgeTransformerConfig
 from ..encoder import EdgeTransformer, Encoder
-from .config import GraphAttentionConfig, RelationAwareConfig, StoryConfig, UniversalStoryConfig
+from .bilstm import BiLSTM
+from .config import (
+    BiLSTMConfig,
+    GraphAttentionConfig,
+    RelationAwareConfig,
+    SequenceConfig,
+    StoryConfig,
+    UniversalSequenceConfig,
+    UniversalStoryConfig,
+)
 from .gat import GraphAttentionNetwork
 from .relation_aware import RelationAwareTransformer, RelationUpdatingTransformer
+from .sequence import SequenceTransformer
 from .story import StoryTransformer
 
 
@@ -26,4 +36,11 @@ KINDS = {
     "gat": Kind(GraphAttentionConfig, GraphAttentionNetwork),
     "transformer": Kind(StoryConfig, StoryTransformer),
     "universal": Kind(UniversalStoryConfig, StoryTransformer),
+}
+# The same for sequences of tokens, which a Transformer need not be told as a story.
+SEQUENCE_KINDS = {
+    **{name: KINDS[name] for name in ("edge", "rat", "rrat")},
+    "transformer": Kind(SequenceConfig, SequenceTransformer),
+    "universal": Kind(UniversalSequenceConfig, SequenceTransformer),
+    "bilstm": Kind(BiLSTMConfig, BiLSTM),
 }

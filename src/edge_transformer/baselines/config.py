@@ -62,6 +62,43 @@ class UniversalStoryConfig(StoryConfig):
 
 
 @dataclass(frozen=True)
+class SequenceConfig(TransformerConfig):
+    """A plain Transformer over a sequence of tokens. See `sequence.SequenceTransformer`."""
+
+    tied: ClassVar[bool] = False  # no setting: tied weights make it another kind of model
+
+    max_distance: int = 16  # relative positions are clipped here
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "max_distance")
+
+
+@dataclass(frozen=True)
+class UniversalSequenceConfig(SequenceConfig):
+    """The same with one set of weights for all layers: a Universal Transformer without adaptive halting."""
+
+    tied: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class BiLSTMConfig:
+    """A bidirectional LSTM over a sequence of tokens. See `bilstm.BiLSTM`."""
+
+    min_layers: ClassVar[None] = None  # no setting: all layers always run
+
+    dim: int  # of both directions together
+    layers: int
+    dropout: float = 0.0  # between the layers
+    heads: int = 2  # has no effect; presets of other kinds, on which one of this kind may build, have it
+
+    def __post_init__(self) -> None:
+        require_stack(self)
+        if self.dim % 2:
+            raise ValueError(f"dim={self.dim} is not divisible by 2: each direction has a half")
+
+
+@dataclass(frozen=True)
 class GraphAttentionConfig:
     """A graph attention network. See `gat.GraphAttentionNetwork`."""
 

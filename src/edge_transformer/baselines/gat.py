@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -62,6 +64,7 @@ class GraphAttentionNetwork(Encoder):
     """
 
     config: GraphAttentionConfig
+    has_edge_states: ClassVar[bool] = False
 
     def __init__(self, config: GraphAttentionConfig) -> None:
         super().__init__(config)

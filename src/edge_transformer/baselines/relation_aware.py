@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,7 @@ class RelationAwareTransformer(Encoder):
     """
 
     config: RelationAwareConfig
+    has_edge_states: ClassVar[bool] = False
 
     def __init__(self, config: RelationAwareConfig) -> None:
         super().__init__(config)

@@ -7,6 +7,10 @@ from typing import NamedTuple
 from ..errors import UserError
 from .base import TaskData, TaskModel
 from .clutrr import RelationData, RelationModel
+from .cogs import CogsData, CogsParser
+from .dependency import TreebankTask
+from .graph_parsing import GraphParser, ParsingData
+from .tree_parser import TreeParser
 
 
 class Task(NamedTuple):
@@ -16,7 +20,12 @@ class Task(NamedTuple):
     model: type[TaskModel]
 
 
-TASKS = {"clutrr": Task(RelationData, RelationModel)}
+TASKS = {
+    "clutrr": Task(RelationData, RelationModel),
+    "cogs": Task(CogsData, CogsParser),
+    "graphs": Task(ParsingData, GraphParser),
+    "dependency": Task(TreebankTask, TreeParser),
+}
 
 
 def get_task(name: str) -> Task:

@@ -31,6 +31,7 @@ class TaskModel(nn.Module, ABC):
 
     # A frozen dataclass: settings in the `model:` section of a preset that are not those of the encoder.
     Options: ClassVar[type] = NoOptions
+    kinds: ClassVar[Mapping[str, Kind]] = KINDS  # what `model.kind` may be
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -109,6 +110,10 @@ class TaskData(ABC):
     def batches(self, rows: Tensor) -> Iterator[Any]:
         """Training rows as batches without padding."""
 
+    def train_sizes(self) -> Tensor:
+        """The size of every training row, for `train.batches: length` and `words`."""
+        raise UserError("train.batches: found 'length' or 'words'; expected 'random': this task has no other batches")
+
     @abstractmethod
     def weight(self, rows: Tensor) -> float:
         """What the summed loss of these rows is divided by."""
@@ -125,11 +130,22 @@ class TaskData(ABC):
     def evaluation_rows(self) -> int:
         """How many rows `evaluate` reports progress on."""
 
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """The scores to look at while training goes on: all of them, or those that are worth the time."""
+        return self.evaluate(model, device, progress)
 
-def encoder_config(settings: Mapping[str, Any], options: type = NoOptions) -> Any:
+    def midway_rows(self) -> int:
+        """How many rows `evaluate_midway` reports progress on."""
+        return self.evaluation_rows()
+
+
+def encoder_config(settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS) -> Any:
     """The checked configuration of the encoder that a preset's `model:` section describes."""
-    values = {name: value for name, value in settings.items() if name not in _names(options)}
-    return from_dict(_kind(values.pop("kind", DEFAULT_KIND)).config, values, "model")
+    config = _kind(settings.get("kind", DEFAULT_KIND), kinds).config
+    others = {"kind"} | (_names(options) - _names(config))  # what both name goes to both
+    return from_dict(config, {name: value for name, value in settings.items() if name not in others}, "model")
 
 
 def model_options(settings: Mapping[str, Any], options: type[Options]) -> Options:
@@ -137,22 +153,24 @@ def model_options(settings: Mapping[str, Any], options: type[Options]) -> Option
     return from_dict(options, {name: value for name, value in settings.items() if name in _names(options)}, "model")
 
 
-def model_settings(settings: Mapping[str, Any], options: type = NoOptions) -> dict[str, Any]:
+def model_settings(
+    settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS
+) -> dict[str, Any]:
     """A preset's `model:` section with every default filled in."""
     given = to_dict(model_options(settings, options))
-    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options)), **given}
+    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options, kinds)), **given}
 
 
-def build_encoder(settings: Mapping[str, Any], options: type = NoOptions) -> Encoder:
+def build_encoder(settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS) -> Encoder:
     """The encoder that a preset's `model:` section describes."""
-    return _kind(settings.get("kind", DEFAULT_KIND)).encoder(encoder_config(settings, options))
+    return _kind(settings.get("kind", DEFAULT_KIND), kinds).encoder(encoder_config(settings, options, kinds))
 
 
 def _names(options: type) -> set[str]:
     return {field.name for field in fields(options)}
 
 
-def _kind(name: Any) -> Kind:
-    if not isinstance(name, str) or name not in KINDS:
-        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(KINDS)}")
-    return KINDS[name]
+def _kind(name: Any, kinds: Mapping[str, Kind]) -> Kind:
+    if not isinstance(name, str) or name not in kinds:
+        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(kinds)}")
+    return kinds[name]

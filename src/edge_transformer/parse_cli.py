@@ -1,0 +1,320 @@
+"""The command `parse`: like cli.py, which registers it, a thin skin over models that turn sentences into graphs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from io import BufferedIOBase, TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
+
+import typer
+
+from .data.clutrr import no_text
+from .data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
+from .data.treebanks import DependencySentence
+from .errors import DataError, UserError
+from .lines import ArrivingLines
+
+if TYPE_CHECKING:
+    from .diagrams import ArcDiagram
+    from .tasks.tree_parser import TreeParser
+
+DEFAULT_MODEL = "cogs-small"
+STANDARD_INPUT = Path("-")
+BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models have a vector for each
+PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
+
+Sentence = str | tuple[str, ...]
+
+
+class Parsed(Protocol):
+    """What models answer with."""
+
+    @property
+    def graph(self) -> TokenGraph: ...
+    @property
+    def logical_form(self) -> str | None: ...
+    @property
+    def unknown(self) -> tuple[str, ...]: ...
+
+
+Answer = Parsed | DependencySentence  # the latter from models of dependency trees
+
+
+class Parser(Protocol):
+    """Models that this command can ask."""
+
+    def parse(self, sentences: Sequence[Sentence], /) -> Sequence[Answer]: ...
+
+
+def parse(
+    sentence: Annotated[
+        str | None, typer.Argument(help="Words with spaces between them.", show_default="lines of standard input")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A bundled model, or the folder of a trained one.")] = DEFAULT_MODEL,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            help="Sentences, one a line, or a CoNLL-U file; - is standard input.",
+            show_default="standard input",
+        ),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="Draw the graph to this file; with FILE.svg, lines go to FILE-1.svg, FILE-2.svg and so on."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a sentence.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
+) -> None:
+    """Show what a sentence means: its logical form, where the model has one, and its graph as an arc diagram.
+
+    Lines of standard input, or of a file, are sentences or objects such as {"tokens": ["Emma", "ran", "."]}. They are
+    answered in JSON, one line each, without waiting for lines that have not come yet; to someone who types them,
+    with diagrams. A model of dependency trees answers in CoNLL-U instead, and also takes CoNLL-U, of which it keeps
+    everything but the trees.
+
+    Examples:
+
+    - `edge-transformer parse "A cat liked that the boy ran ."`
+
+    - `edge-transformer parse "Emma wanted to eat ." --svg emma.svg`
+
+    - `edge-transformer parse --model runs/my-parser --input sentences.txt > graphs.jsonl`
+
+    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
+    """
+    if sentence is not None and source is not None:
+        raise UserError(f"--input {source}: found a sentence as well; expected one of the two")
+    if sentence is not None and not sentence.split():
+        raise UserError(f"found no word in the sentence {sentence!r}; expected words with spaces between them")
+    if svg is not None and svg.suffix != ".svg":
+        raise UserError(f"--svg {svg}: expected a name that ends in .svg")
+    typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
+    parser = _load(model, threads)
+    for_people = sentence is not None or typed
+    write = _writer(as_json, for_people, ascii_only)
+    # Progress bars of rich take sys.stdout for the time they are shown, which must not get the answers.
+    out = sys.stdout
+    if not for_people and not as_json and _makes_trees(parser) and isinstance(out, TextIOWrapper):
+        out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
+    if sentence is not None:
+        [answer] = parser.parse([_checked(sentence, "the sentence", None)])
+        _print(write(answer), out)
+        _remark(answer, "")
+        _draw(answer, svg)
+        return
+    if typed:
+        print("one sentence a line; the end of the input (Ctrl-D) ends this", file=sys.stderr)
+    name = "standard input" if source in (None, STANDARD_INPUT) else str(source)
+    count = 0
+    with _lines(source) as lines, _progress(shown=not typed and not out.isatty()) as advance:
+        answers = _parse_trees(parser, lines, name) if _makes_trees(parser) else _parse_lines(parser, lines, name)
+        for count, (line, answer) in enumerate(answers, start=1):
+            _print(write(answer) + ("\n" if typed else ""), out)
+            _remark(answer, f"{name}:{line}: ")
+            _draw(answer, svg.with_stem(f"{svg.stem}-{count}") if svg is not None else None)
+            advance(1)
+    if not count:
+        example = 'edge-transformer parse "A cat ran ."'
+        raise UserError(f"{name}: found no sentence; expected one a line, or one as an argument: {example}")
+
+
+def _load(name: str, threads: int | None) -> Parser:
+    import torch
+
+    from .checkpoint import load
+
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        model: Any = load(name)
+    except UserError as error:
+        if Path(name).exists():
+            raise
+        raise UserError(f"--model {name}: no bundled model and no folder of this name ({error})") from error
+    if not callable(getattr(model, "parse", None)):
+        raise UserError(f"--model {name}: found a {type(model).__name__}; expected a model that parses sentences")
+    return cast(Parser, model)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def _makes_trees(parser: Parser) -> bool:
+    """Whether a model answers with dependency trees."""
+    return callable(getattr(parser, "parse_stream", None))
+
+
+def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
+    """The same as `_parse_lines` for models of trees."""
+    from .sentence_lines import arriving_sentences
+
+    sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
+    for tree in cast("TreeParser", parser).parse_stream(sentences, lines.pausing):
+        yield tree.line, tree
+
+
+def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
+    """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
+    waiting: list[tuple[int, Sentence]] = []
+    pairs = 0
+
+    def answers() -> Iterator[tuple[int | None, Answer]]:
+        if waiting:
+            parsed = parser.parse([sentence for _, sentence in waiting])
+            yield from zip([line for line, _ in waiting], parsed, strict=True)
+
+    try:
+        for line, sentence in _sentences(lines, source):
+            waiting.append((line, sentence))
+            pairs += len(sentence.split() if isinstance(sentence, str) else sentence) ** 2
+            if pairs > BATCH_PAIRS or lines.pausing():
+                yield from answers()
+                waiting, pairs = [], 0
+    except DataError:  # the lines before the broken one were good sentences
+        yield from answers()
+        raise
+    yield from answers()
+
+
+def _sentences(lines: ArrivingLines, source: str) -> Iterator[tuple[int, Sentence]]:
+    """Sentences with the numbers of their lines; blank lines are passed over."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            if text.strip():
+                yield number, _sentence_of_line(text, source, number)
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
+
+
+def _sentence_of_line(text: str, source: str, line: int) -> Sentence:
+    if text.lstrip().startswith("{"):
+        return tokens_from_json(json_of_line(text, source, line), source, line)
+    return _checked(text, source, line)
+
+
+def _checked(text: str, source: str, line: int | None) -> str:
+    if len(text) > MAX_LINE:
+        raise DataError(source, line, f"{len(text)} characters", f"at most {MAX_LINE}")
+    if len(text.split()) > MAX_TOKENS:
+        raise DataError(source, line, f"{len(text.split())} words", f"at most {MAX_TOKENS}")
+    return text.strip()
+
+
+@contextmanager
+def _lines(source: Path | None) -> Iterator[ArrivingLines]:
+    if source in (None, STANDARD_INPUT):
+        if sys.stdin is None:  # closed by who started us
+            raise UserError("standard input: closed; expected sentences, one a line")
+        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
+        return
+    assert source is not None
+    try:
+        file = open(source, "rb")  # noqa: SIM115 - closed below; what happens there is not our error
+    except OSError as error:
+        raise UserError(f"{source}: {error.strerror}") from error
+    with file:
+        yield ArrivingLines(file)
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
+    from .progress import bar
+
+    with ExitStack() as stack:
+        yield stack.enter_context(bar("parsing")).advance if shown else lambda count: None
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _writer(as_json: bool, for_people: bool, ascii_only: bool) -> Callable[[Answer], str]:
+    """How answers are written: for people as text, for programs in the format of the kind of model.
+
+    That is CoNLL-U for dependency trees, and JSON for all others.
+    """
+    if as_json:
+        return _json_line
+    if not for_people:
+        return lambda answer: _conllu(answer) if isinstance(answer, DependencySentence) else _json_line(answer)
+    return lambda answer: _text(answer, ascii_only)
+
+
+def _conllu(tree: DependencySentence) -> str:
+    return tree.text.removesuffix("\n")  # of its two, the second is that of `print`
+
+
+def _json_line(answer: Answer) -> str:
+    """A graph as `data/token_graphs.py` reads it, with what else was found; in letters that the output has."""
+    if isinstance(answer, DependencySentence):
+        from .tasks.tree_parser import tree_as_json
+
+        value = tree_as_json(answer)
+    else:
+        graph = answer.graph.to_json()
+        value = {name: graph[name] for name in ("tokens", "parents", "labels")}
+        value |= {"logical_form": answer.logical_form, "unknown": list(answer.unknown)}
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(_encoding())
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text
+
+
+def _text(answer: Answer, ascii_only: bool) -> str:
+    from .diagrams import draw_text, visible
+
+    encoding = _encoding()
+    width = shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
+    diagram = draw_text(_diagram(answer), width, ascii=ascii_only, encoding=encoding)
+    form = None if isinstance(answer, DependencySentence) else answer.logical_form
+    return diagram if form is None else f"{visible(form, encoding)}\n\n{diagram}"
+
+
+def _diagram(answer: Answer) -> ArcDiagram:
+    from .diagrams import diagram_of_graph, diagram_of_tree
+
+    if isinstance(answer, DependencySentence):
+        return diagram_of_tree(answer)
+    return diagram_of_graph(answer.graph)
+
+
+def _remark(answer: Answer, where: str) -> None:
+    """Say on standard error what a reader of the answer should know."""
+    from .data.cogs_graphs import COLUMNS
+    from .diagrams import visible
+
+    if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special
+        return
+    if answer.unknown:
+        words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
+        print(f"warning: {where}words never seen in training: {words}", file=sys.stderr)
+    if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
+        print(f"warning: {where}no logical form has this graph", file=sys.stderr)
+
+
+def _draw(answer: Answer, path: Path | None) -> None:
+    if path is None:
+        return
+    from .diagrams import draw_svg
+    from .files import write_text
+
+    write_text(path, draw_svg(_diagram(answer)))
+    print(f"written: {path}", file=sys.stderr)  # standard output has answers only
+
+
+def _print(text: str, out: TextIO) -> None:
+    print(text, file=out, flush=True)
+
+
+def _encoding() -> str:
+    return sys.stdout.encoding or "utf-8"

@@ -1,0 +1,382 @@
+"""Graph parsing: a parent and labels for every token of a sentence, with any number of label columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..baselines import SEQUENCE_KINDS
+from ..config import require_fraction, require_positive
+from ..data.clutrr import no_text
+from ..data.sentences import SentenceBatch, SentenceTable
+from ..data.token_graph_folders import read_splits, token_graph_files
+from ..data.token_graphs import TokenGraph, json_of_line, tokens_from_json
+from ..data.vocab import Vocab
+from ..errors import DataError, UserError
+from ..files import fingerprint
+from ..forests import best_forests
+from ..heads import AttentionParentHead, NodeLabelHead, ParentHead
+from ..inputs import TokenSequenceInput
+from .base import Progress, TaskData, TaskModel, build_encoder, model_options
+
+PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
+TRAIN_EDGES = 20_000  # the same in training; a larger batch is computed in parts
+UNKNOWN = 0  # the number of a word that no training sentence has; known words follow
+UNSEEN = -1  # the number of a label that no training sentence has, which nothing is ever answered with
+
+
+@dataclass(frozen=True)
+class ParserOptions:
+    """What a parser's `model:` section has besides the settings of its encoder."""
+
+    max_distance: int = 16  # relative positions are clipped here
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_distance")
+
+
+@dataclass(frozen=True)
+class Parse:
+    """What a model says about a sentence."""
+
+    graph: TokenGraph
+    logical_form: str | None = None  # None where the graph is not that of any form, or the task has no forms
+    unknown: tuple[str, ...] = ()  # words of the sentence that the model never saw
+
+
+class GraphParser(TaskModel):
+    """Token sequence in; the parent of every token and one label a column out."""
+
+    Options = ParserOptions
+    kinds = SEQUENCE_KINDS
+    tree = False  # set it to True for predictions, and scores, in which parents never go in a circle
+
+    def __init__(self, settings: Mapping[str, Any], tokens: Vocab, columns: Mapping[str, Vocab]) -> None:
+        super().__init__()
+        self.settings, self.tokens, self.columns = dict(settings), tokens, dict(columns)
+        options = model_options(settings, ParserOptions)
+        self.encoder = build_encoder(settings, ParserOptions, SEQUENCE_KINDS)
+        dim = self.encoder.config.dim
+        distance = options.max_distance if self.encoder.takes_edges else None
+        self.input = TokenSequenceInput(len(tokens) + 1, dim, distance)
+        self.parent = ParentHead(dim) if self.encoder.has_edge_states else AttentionParentHead(dim)
+        self.labels = nn.ModuleList(NodeLabelHead(dim, len(labels)) for labels in self.columns.values())
+
+    def forward(self, tokens: Tensor, node_mask: Tensor | None = None) -> list[Tensor]:
+        """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column."""
+        encoded = self.encoder.encode(self.input(tokens), node_mask)
+        return [self.parent(encoded, node_mask), *(head(encoded) for head in self.labels)]
+
+    def description(self) -> dict[str, Any]:
+        columns = {name: list(labels) for name, labels in self.columns.items()}
+        return {"model": self.settings, "tokens": list(self.tokens), "columns": columns}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        columns = {name: Vocab(labels) for name, labels in description["columns"].items()}
+        return cls(description["model"], Vocab(description["tokens"]), columns)
+
+    def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The graphs of sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
+        sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
+        return [self._as_json(parse) for parse in self._parse(sentences)]
+
+    def predict_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
+        """The graphs of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
+        waiting: list[tuple[str, ...]] = []
+        edges = 0
+        try:
+            for tokens in read_sentence_lines(lines, source):
+                waiting.append(tokens)
+                edges += len(tokens) ** 2
+                if edges > PREDICT_EDGES or pausing():
+                    yield from map(self._as_json, self._parse(waiting))
+                    waiting, edges = [], 0
+        except DataError:  # the lines before the broken one were good questions
+            yield from map(self._as_json, self._parse(waiting))
+            raise
+        yield from map(self._as_json, self._parse(waiting))
+
+    def parse(self, sentences: Sequence[str | Sequence[str]]) -> list[Parse]:
+        """The graphs of sentences, given as texts or as lists of tokens."""
+        if isinstance(sentences, str):
+            raise UserError(f"found the text {sentences!r}; expected a list of sentences")
+        return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
+
+    def logical_form(self, graph: TokenGraph) -> str | None:
+        """The logical form of a graph, where the task has such."""
+        return None
+
+    @torch.no_grad()
+    def _parse(self, sentences: Sequence[tuple[str, ...]]) -> list[Parse]:
+        if not sentences:
+            return []
+        table = SentenceTable(0)
+        for tokens in sentences:
+            table.add(word_numbers(self.tokens, tokens), [])
+        was_training = self.training
+        self.eval()
+        found = predict_table(self, table, next(self.parameters()).device, 1 + len(self.columns))
+        self.train(was_training)
+        return [
+            Parse(graph, self.logical_form(graph), self._unknown(graph.tokens))
+            for graph in graphs_of(sentences, found, self.columns)
+        ]
+
+    def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
+        """The words among these that the model does not know, each once."""
+        return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
+
+    def _as_json(self, parse: Parse) -> dict[str, Any]:
+        form = {} if parse.logical_form is None else {"logical_form": parse.logical_form}
+        return parse.graph.to_json() | form | ({"unknown": list(parse.unknown)} if parse.unknown else {})
+
+
+def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
+    """The numbers of words; all that are not known have the same."""
+    numbers = (known.number(word) for word in words)
+    return [UNKNOWN if number is None else number + 1 for number in numbers]
+
+
+def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str, ...]:
+    """The tokens of a sentence: a text is cut at its spaces and before a full stop at its end."""
+    if isinstance(value, str):
+        words = value.split()
+        if words and len(words[-1]) > 1 and words[-1].endswith("."):
+            words[-1:] = [words[-1][:-1], "."]
+        value = words
+    if isinstance(value, list | tuple):
+        if not value:
+            raise DataError(source, line, "no words", "a sentence of at least one word")
+        value = {"tokens": list(value)}
+    return tokens_from_json(value, source, line)
+
+
+def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, ...]]:
+    """Sentences one a line, as JSON where a line begins with "{" or "[", else as text; blank lines are passed over."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.removeprefix("\ufeff").strip()
+            if text:
+                value = json_of_line(text, source, number) if text[0] in "{[" else text
+                yield read_sentence(value, source, number)
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
+
+
+def predict_table(
+    model: nn.Module, table: SentenceTable, device: torch.device, columns: int, progress: Progress | None = None
+) -> Tensor:
+    """What a model predicts for all tokens of a table, row after row: `[tokens, columns]`, the parent first."""
+    choose_parents = best_forests if getattr(model, "tree", False) else _best_alone
+    found = torch.empty(int(table.sizes.sum()), columns, dtype=torch.long)
+    for batch in table.batches(max_edges=PREDICT_EDGES):
+        parents, *labels = model(batch.tokens.to(device))
+        chosen = [choose_parents(parents), *map(_best_alone, labels)]  # (B, n) each
+        found[batch.places] = torch.stack([each.cpu() for each in chosen], dim=-1)
+        if progress:
+            progress(len(batch.tokens))
+    return found
+
+
+def graphs_of(
+    sentences: Sequence[tuple[str, ...]], found: Tensor, columns: Mapping[str, Vocab]
+) -> Iterator[TokenGraph]:
+    """The predictions for all tokens of some sentences, `[tokens, 1 + columns]`, as graphs."""
+    cells = found.tolist()
+    labels_of = {name: list(labels) for name, labels in columns.items()}
+    start = 0
+    for tokens in sentences:
+        parents, *numbers = zip(*cells[start : start + len(tokens)], strict=True)
+        start += len(tokens)
+        columns_of = zip(labels_of.items(), numbers, strict=True)
+        labels = {name: tuple(known[number] for number in column) for (name, known), column in columns_of}
+        yield TokenGraph(tokens, parents, labels)
+
+
+@dataclass(frozen=True)
+class ParsingSettings:
+    """The `data:` section of a preset."""
+
+    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
+    unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
+
+    def __post_init__(self) -> None:
+        require_fraction(self, "unknown")
+
+
+class ParsingData(TaskData):
+    """Graphs as tensors, and how a model is trained and scored on them.
+
+    `splits` has the graphs by name. "train" is there unless a trained model is to be scored; "dev", where there is one,
+    is what is looked at while training goes on.
+    """
+
+    Settings: ClassVar[type] = ParsingSettings
+    Model: ClassVar[type[GraphParser]] = GraphParser
+
+    def __init__(
+        self,
+        name: str,
+        files_hash: str,
+        splits: Mapping[str, Sequence[TokenGraph]],
+        settings: ParsingSettings,
+        model: GraphParser | None = None,
+    ) -> None:
+        self._name, self._fingerprint, self._settings = name, files_hash, settings
+        self._train = splits.get("train", ())
+        self._splits = {split: graphs for split, graphs in splits.items() if split != "train"}
+        if model is None:
+            columns = self._train[0].labels
+            self.tokens = Vocab.of(token for graph in self._train for token in graph.tokens)
+            self.columns = {
+                name: Vocab.of(label for graph in self._train for label in graph.labels[name]) for name in columns
+            }
+        else:
+            self.tokens, self.columns = model.tokens, model.columns
+        self._tables = {split: self._tabulate(graphs) for split, graphs in self._splits.items()}
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: Any,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        # Who asks for the scores of a trained model means those of all there are.
+        files = token_graph_files(folder, training=model is None, testing=settings.test or model is not None)
+        unread = ("train",) if model is not None else () if settings.test else ("test",)
+        wanted = {split: path for split, path in files.items() if not split.startswith(unread)}
+        columns = cast(GraphParser, model).columns if model is not None else None
+        splits = read_splits(wanted, columns, progress)
+        hashed = fingerprint(files.values())
+        return cls(Path(folder).resolve().name, hashed, splits, settings, cast(GraphParser | None, model))
+
+    @classmethod
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+        return fingerprint(token_graph_files(folder, training, testing).values())
+
+    @cached_property
+    def _table(self) -> SentenceTable:
+        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        return self._tabulate(self._train)
+
+    def _tabulate(self, graphs: Iterable[TokenGraph]) -> SentenceTable:
+        table = SentenceTable(1 + len(self.columns))
+        for graph in graphs:
+            labels = [_label_numbers(known, graph.labels[name]) for name, known in self.columns.items()]
+            table.add(word_numbers(self.tokens, graph.tokens), [graph.parents, *labels])
+        return table
+
+    @cached_property
+    def _is_rare(self) -> Tensor:
+        """For each word number, whether only one training sentence has it: `[words]`."""
+        counts = Counter(token for graph in self._train for token in set(graph.tokens))
+        return torch.tensor([False, *(counts[token] == 1 for token in self.tokens)])
+
+    @property
+    def train_rows(self) -> int:
+        return len(self._train)
+
+    def train_sizes(self) -> Tensor:
+        return self._table.sizes
+
+    def identity(self) -> dict[str, Any]:
+        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows}
+
+    def notes(self) -> list[str]:
+        notes = []
+        for split, table in self._tables.items():
+            row = table.rows_of_tokens()
+            unknown = len(row[table.tokens == UNKNOWN].unique())
+            unseen = len(row[(table.targets == UNSEEN).any(-1)].unique())
+            of = f"of {len(table)} rows have a"
+            if unknown:
+                notes.append(f"{split}: {unknown} {of} word that no training row has; it is read as unknown")
+            if unseen:
+                notes.append(f"{split}: {unseen} {of} label that no training row has; they count as wrong")
+        return notes
+
+    def new_model(self, settings: Mapping[str, Any]) -> GraphParser:
+        return self.Model(settings, self.tokens, self.columns)
+
+    def batches(self, rows: Tensor) -> Iterator[SentenceBatch]:
+        for batch in self._table.batches(rows, TRAIN_EDGES):
+            if self._settings.unknown:
+                hidden = self._is_rare[batch.tokens] & (torch.rand(batch.tokens.shape) < self._settings.unknown)
+                batch = replace(batch, tokens=batch.tokens.masked_fill(hidden, UNKNOWN))
+            yield batch
+
+    def weight(self, rows: Tensor) -> float:
+        return float(self._table.sizes[rows].sum())
+
+    def loss(self, model: nn.Module, batch: SentenceBatch, device: torch.device) -> Tensor:
+        targets = batch.targets.to(device)  # (B, n, 1 + columns)
+        losses = []
+        for logits, target in zip(model(batch.tokens.to(device)), targets.unbind(-1), strict=True):
+            exact = logits if logits.dtype == torch.float64 else logits.float()
+            losses.append(F.cross_entropy(exact.flatten(0, 1), target.flatten(), reduction="sum"))
+        return torch.stack(losses).sum()
+
+    def evaluation_rows(self) -> int:
+        return sum(len(table) for table in self._tables.values())
+
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for split in self._tables:
+            scores |= self._score(split, self._predict(split, model, device, progress), model)
+        return scores
+
+    def midway_rows(self) -> int:
+        return len(self._tables["dev"]) if "dev" in self._tables else self.evaluation_rows()
+
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """The exact match of the rows in dev; other files may take longer than an epoch."""
+        if "dev" not in self._tables:
+            return self.evaluate(model, device, progress)
+        return {"dev": float(self._matches("dev", self._predict("dev", model, device, progress)).double().mean())}
+
+    @torch.no_grad()
+    def _predict(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> Tensor:
+        return predict_table(model, self._tables[split], device, 1 + len(self.columns), progress)
+
+    def _matches(self, split: str, found: Tensor) -> Tensor:
+        """For each row whether every prediction at every token is right: bool `[rows]`."""
+        table = self._tables[split]
+        wrong = (found != table.targets).any(-1)  # (tokens,)
+        return torch.zeros(len(table), dtype=torch.long).index_add(0, table.rows_of_tokens(), wrong.long()) == 0
+
+    def _score(self, split: str, found: Tensor, model: nn.Module) -> dict[str, float]:
+        """The exact match of a split, and of each group where its rows name several."""
+        matches = self._matches(split, found)
+        scores = {split: float(matches.double().mean())}
+        groups = [graph.group for graph in self._splits[split]]
+        if len(set(groups)) > 1:
+            for group in sorted(set(groups)):
+                chosen = matches[torch.tensor([each == group for each in groups])]
+                scores[f"{split}/{group or 'no group'}"] = float(chosen.double().mean())
+        return scores
+
+
+def _best_alone(logits: Tensor) -> Tensor:
+    return logits.argmax(-1)
+
+
+def _label_numbers(known: Vocab, labels: Iterable[str]) -> list[int]:
+    numbers = map(known.number, labels)
+    return [UNSEEN if number is None else number for number in numbers]

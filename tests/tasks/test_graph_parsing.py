@@ -1,0 +1,356 @@
+"""Graph parsing: the loss is that of a plain padded model, scores are counted by hand, answers keep their order."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edge_transformer.data.token_graphs import TokenGraph
+from edge_transformer.data.vocab import Vocab
+from edge_transformer.errors import DataError, UserError
+from edge_transformer.lines import ArrivingLines
+from edge_transformer.tasks import graph_parsing as task
+from edge_transformer.tasks.graph_parsing import GraphParser, ParsingData, ParsingSettings, read_sentence
+
+CPU = torch.device("cpu")
+EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
+TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4}
+WORDS = ("Ann", "Bob", "the", "dog", "saw", "ran", "that", ".")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Many threads on tiny tensors wait for each other longer than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def graph(tokens: str, parents: Sequence[int], group: str = "", **labels: str) -> TokenGraph:
+    """A graph; labels are given as words, with - for none."""
+    columns = {name: tuple(word.replace("-", "") for word in text.split()) for name, text in labels.items()}
+    return TokenGraph(tuple(tokens.split()), tuple(parents), columns, group)
+
+
+def random_graphs(count: int, seed: int, longest: int = 9) -> list[TokenGraph]:
+    """Sentences of random words; parents and labels follow from the words, so that they can be learned."""
+    generator = torch.Generator().manual_seed(seed)
+    graphs = []
+    for _ in range(count):
+        size = int(torch.randint(1, longest + 1, (), generator=generator))
+        words = [WORDS[number] for number in torch.randint(len(WORDS), (size,), generator=generator).tolist()]
+        parents = [
+            place if word in ("saw", "ran", ".") else min(place + 1, size - 1) for place, word in enumerate(words)
+        ]
+        role = " ".join("-" if parent == place else "arg" for place, parent in enumerate(parents))
+        kind = " ".join({"saw": "V", "ran": "V", "dog": "N", "Ann": "N", "Bob": "N"}.get(word, "-") for word in words)
+        graphs.append(graph(" ".join(words), parents, role=role, kind=kind))
+    return graphs
+
+
+def make_data(
+    train: Sequence[TokenGraph], settings: ParsingSettings | None = None, **splits: Sequence[TokenGraph]
+) -> ParsingData:
+    return ParsingData("tiny", "0a", {"train": train, **splits}, settings or ParsingSettings())
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[TokenGraph]:
+    return random_graphs(40, seed=3)
+
+
+@pytest.fixture
+def data(graphs: list[TokenGraph]) -> ParsingData:
+    return make_data(graphs, dev=graphs[:10])
+
+
+@pytest.fixture
+def model(data: ParsingData) -> GraphParser:
+    torch.manual_seed(1)
+    return data.new_model(EDGE)
+
+
+# --- loss -------------------------------------------------------------------------------------------------------------
+
+
+def padded_loss(model: GraphParser, graphs: Sequence[TokenGraph]) -> Tensor:
+    """The sum over heads of the mean over all tokens, computed in one padded batch with a mask."""
+    longest = max(graph.size for graph in graphs)
+    tokens = torch.zeros(len(graphs), longest, dtype=torch.long)
+    mask = torch.zeros(len(graphs), longest, dtype=torch.bool)
+    targets = torch.full((1 + len(model.columns), len(graphs), longest), -100)
+    for row, graph in enumerate(graphs):
+        mask[row, : graph.size] = True
+        tokens[row, : graph.size] = torch.tensor([list(model.tokens).index(token) + 1 for token in graph.tokens])
+        targets[0, row, : graph.size] = torch.tensor(graph.parents)
+        for column, (name, known) in enumerate(model.columns.items(), start=1):
+            numbers = [list(known).index(label) for label in graph.labels[name]]
+            targets[column, row, : graph.size] = torch.tensor(numbers)
+    # A padding token's own row has no candidates but real tokens, and is not counted.
+    losses = [
+        F.cross_entropy(logits[mask], target[mask]) for logits, target in zip(model(tokens, mask), targets, strict=True)
+    ]
+    return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        EDGE,
+        {**EDGE, "tied": False, "value": "left"},
+        {**EDGE, "key": "ij"},
+        TRANSFORMER,
+        {**TRANSFORMER, "kind": "universal"},
+        {"kind": "rat", "dim": 16, "heads": 2, "layers": 2},
+        {"kind": "rrat", "dim": 16, "heads": 2, "layers": 2},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
+def test_loss_and_gradient_are_those_of_one_padded_batch(
+    graphs: list[TokenGraph], settings: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "TRAIN_EDGES", 100)  # so that groups are cut too
+    data = make_data(graphs)
+    torch.manual_seed(2)
+    model = data.new_model(settings).double()
+    rows = torch.cat([torch.randperm(len(graphs))[:25], torch.tensor([3, 3])])
+    batches = list(data.batches(rows))
+    assert len(batches) > len(data.train_sizes()[rows].unique())
+    total = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum()
+    loss = total / data.weight(rows)
+    loss.backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters()}
+    model.zero_grad(set_to_none=True)
+    expected = padded_loss(model, [graphs[row] for row in rows.tolist()])
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    for name, weight in model.named_parameters():
+        mine, theirs = gradients[name], weight.grad
+        assert mine is not None, name
+        assert theirs is not None, name
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=name)
+
+
+def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: ParsingData) -> None:
+    assert data.weight(torch.tensor([0, 5, 5])) == graphs[0].size + 2 * graphs[5].size
+    assert data.train_sizes().tolist() == [graph.size for graph in graphs]
+    seen = sum(batch.tokens.numel() for batch in data.batches(torch.arange(data.train_rows)))
+    assert seen == data.weight(torch.arange(data.train_rows))
+
+
+def test_rare_words_are_read_as_unknown_now_and_then() -> None:
+    train = [graph("Ann ran", [1, 1]), graph("Bob ran", [1, 1]), graph("Ann Ann saw", [2, 2, 2])]
+    never = make_data(train)
+    assert all((batch.tokens != task.UNKNOWN).all() for batch in never.batches(torch.arange(3)))
+    sometimes = make_data(train, ParsingSettings(unknown=0.5))
+    torch.manual_seed(1)
+    hidden = dict.fromkeys(("Ann", "Bob", "ran", "saw"), 0)
+    names = list(sometimes.tokens)
+    for _ in range(200):
+        for batch, plain in zip(sometimes.batches(torch.arange(3)), never.batches(torch.arange(3)), strict=True):
+            for number in plain.tokens[batch.tokens == task.UNKNOWN].tolist():
+                hidden[names[number - 1]] += 1
+    assert hidden["Ann"] == hidden["ran"] == 0  # two sentences have them
+    assert 60 < hidden["Bob"] < 140
+    assert 60 < hidden["saw"] < 140
+
+
+# --- score ------------------------------------------------------------------------------------------------------------
+
+
+class Oracle(nn.Module):
+    """Answers with given targets, by sentence."""
+
+    def __init__(self, data: ParsingData, answers: Sequence[TokenGraph]) -> None:
+        super().__init__()
+        self.data, self.answers = data, {answer.tokens: answer for answer in answers}
+
+    def forward(self, tokens: Tensor) -> list[Tensor]:
+        words = ["?", *self.data.tokens]
+        found = [self.answers[tuple(words[number] for number in row)] for row in tokens.tolist()]
+        parents = F.one_hot(torch.tensor([graph.parents for graph in found]), tokens.shape[1])
+        columns = []
+        for name, known in self.data.columns.items():
+            numbers = [[list(known).index(label) for label in graph.labels[name]] for graph in found]
+            columns.append(F.one_hot(torch.tensor(numbers), len(known)))
+        return [parents.float(), *(column.float() for column in columns)]
+
+
+def test_a_row_is_right_where_everything_is() -> None:
+    right = [
+        graph("Ann ran .", [1, 1, 2], role="arg - -", kind="N V -"),
+        graph("Bob ran .", [1, 1, 2], role="arg - -", kind="N V -"),
+        graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V N"),
+        graph("dog", [0], role="-", kind="N"),
+    ]
+    wrong_parent = graph("Bob ran .", [0, 1, 2], role="arg - -", kind="N V -")
+    wrong_label = graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V V")
+    data = make_data(right, dev=right, test=right[1:])
+    told: list[int] = []
+    assert data.evaluate(Oracle(data, right), CPU, told.append) == {"dev": 1.0, "test": 1.0}
+    assert sum(told) == data.evaluation_rows() == 7
+    mixed = Oracle(data, [right[0], wrong_parent, wrong_label, right[3]])
+    assert data.evaluate(mixed, CPU) == {"dev": 0.5, "test": pytest.approx(1 / 3)}
+    told.clear()
+    assert data.evaluate_midway(mixed, CPU, told.append) == {"dev": 0.5}  # the test rows are left alone
+    assert sum(told) == data.midway_rows() == 4
+    without_dev = make_data(right, test=right[1:])
+    assert without_dev.evaluate_midway(mixed, CPU) == {"test": pytest.approx(1 / 3)}
+
+
+def test_groups_are_scored_apart() -> None:
+    words = ("Ann", "Bob", "dog", "saw")
+    right = [graph(word, [0], group="names" if word in ("Ann", "Bob") else "", kind="N") for word in words]
+    wrong = [graph("Ann", [0], kind="V"), *right[1:]]
+    train = [*right, graph("ran", [0], kind="V")]
+    data = make_data(train, test=right)
+    assert data.evaluate(Oracle(data, wrong), CPU) == {"test": 0.75, "test/names": 0.5, "test/no group": 1.0}
+
+
+def test_labels_that_nobody_could_know_count_as_wrong() -> None:
+    train = [graph("Ann ran", [1, 1], kind="N V")]
+    test = [
+        graph("Ann ran", [1, 1], kind="N V"),
+        graph("Ann ran", [1, 1], kind="N AUX"),
+        graph("Ann fell", [1, 1], kind="N V"),
+    ]
+    data = make_data(train, test=test)
+    assert data.notes() == [
+        "test: 1 of 3 rows have a word that no training row has; it is read as unknown",
+        "test: 1 of 3 rows have a label that no training row has; they count as wrong",
+    ]
+    answers = [graph("Ann ran", [1, 1], kind="N V"), graph("Ann ?", [1, 1], kind="N V")]
+    assert data.evaluate(Oracle(data, answers), CPU) == {"test": pytest.approx(2 / 3)}
+    assert make_data(train, test=train).notes() == []
+
+
+def test_scores_of_a_real_model_are_those_of_its_answers(
+    graphs: list[TokenGraph], data: ParsingData, model: GraphParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(30):
+        optimizer.zero_grad()
+        for batch in data.batches(torch.arange(40)):
+            data.loss(model, batch, CPU).backward()
+        optimizer.step()
+    model.eval()
+    parses = model.parse([graph.tokens for graph in graphs[:10]])
+    right = [parse.graph == graph for parse, graph in zip(parses, graphs, strict=False)]
+    assert sum(right) > 0
+    assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
+    monkeypatch.setattr(task, "PREDICT_EDGES", 30)
+    assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
+    # A trained model brings its own vocabularies.
+    again = ParsingData("tiny", "0a", {"dev": graphs[:10]}, ParsingSettings(), model)
+    assert again.evaluate(model, CPU) == data.evaluate(model, CPU)
+
+
+@pytest.mark.parametrize("settings", [{**EDGE, "dim": 32}, {**TRANSFORMER, "dim": 32}], ids=["edge", "transformer"])
+def test_a_tiny_model_learns_thirty_sentences_by_heart(settings: Mapping[str, Any]) -> None:
+    graphs = random_graphs(30, seed=5, longest=7)
+    data = make_data(graphs, dev=graphs)
+    torch.manual_seed(1)
+    model = data.new_model(settings)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(120):
+        optimizer.zero_grad()
+        for batch in data.batches(torch.arange(30)):
+            (data.loss(model, batch, CPU) / data.weight(torch.arange(30))).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    model.eval()
+    assert data.evaluate(model, CPU) == {"dev": 1.0}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_sentences_are_cut_at_spaces_and_before_the_full_stop() -> None:
+    assert read_sentence(" Ann  ran. ", "x") == ("Ann", "ran", ".")
+    assert read_sentence("Ann ran .", "x") == ("Ann", "ran", ".")
+    assert read_sentence("Ann", "x") == ("Ann",)
+    assert read_sentence(".", "x") == (".",)
+    assert read_sentence(["Mr.", "ran."], "x") == ("Mr.", "ran.")  # tokens are taken as they are
+    assert read_sentence({"tokens": ["Ann"]}, "x") == ("Ann",)
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", [], ()])
+def test_an_empty_sentence_is_said(model: GraphParser, nothing: Any) -> None:
+    with pytest.raises(UserError, match=r"sentence 2: found no words; expected a sentence of at least one word"):
+        model.parse(["Ann ran .", nothing])
+
+
+@pytest.mark.parametrize("value", [3, None, [3], ["a", ""], {"words": []}, {"tokens": "Ann ran"}, ["a"] * 600])
+def test_what_is_no_sentence_is_said(model: GraphParser, value: Any) -> None:
+    with pytest.raises(DataError, match="input 0: found"):
+        model.predict([value])
+
+
+def test_a_single_text_is_no_list_of_sentences(model: GraphParser) -> None:
+    with pytest.raises(UserError, match="expected a list of sentences"):
+        model.parse("Ann ran .")
+
+
+def test_unknown_words_are_named(model: GraphParser) -> None:
+    known, odd = model.parse(["Ann ran .", ["zebra", "saw", "quagga", "zebra"]])
+    assert known.unknown == ()
+    assert odd.unknown == ("zebra", "quagga")
+    assert odd.graph.tokens == ("zebra", "saw", "quagga", "zebra")
+    assert odd.logical_form is None
+    assert "unknown" not in model.predict(["Ann ran ."])[0]
+    assert model.predict([["zebra"]])[0]["unknown"] == ["zebra"]
+    assert model.parse([]) == []
+
+
+def test_answers_keep_their_order(graphs: list[TokenGraph], model: GraphParser) -> None:
+    sentences = [graph.tokens for graph in graphs]
+    together = model.parse(sentences)
+    assert [parse.graph.tokens for parse in together] == sentences
+    assert together == [model.parse([sentence])[0] for sentence in sentences]
+    assert model.predict(sentences) == [parse.graph.to_json() for parse in together]
+    assert model.training  # as it was before
+
+
+def test_lines_are_sentences_or_json(model: GraphParser) -> None:
+    lines = ["Ann ran.\n", "\n", '["Ann", "ran", "."]\n', '{"tokens": ["Ann", "ran", "."]}\n']
+    answers = list(model.predict_lines(lines, "x"))
+    assert len(answers) == 3
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0]["tokens"] == ["Ann", "ran", "."]
+
+
+def test_a_broken_line_is_located_after_the_answers_before_it(model: GraphParser) -> None:
+    answers = model.predict_lines(["Ann ran .\n", "\n", '{"tokens": \n', "Bob ran .\n"], "questions")
+    assert next(answers)["tokens"][0] == "Ann"
+    with pytest.raises(DataError, match="questions:3: found "):
+        next(answers)
+
+
+def test_bytes_that_are_no_text_are_located(model: GraphParser) -> None:
+    lines = ArrivingLines(io.BufferedReader(io.BytesIO("\ufeffAnn ran .\n".encode() + b"\xff\xff\n")))
+    answers = model.predict_lines(lines, "questions")
+    assert next(answers)["tokens"] == ["Ann", "ran", "."]
+    with pytest.raises(DataError, match="questions:2: found bytes that are no text"):
+        next(answers)
+
+
+def test_lines_that_arrive_are_answered_at_once(model: GraphParser) -> None:
+    lines = ArrivingLines(io.BufferedReader(io.BytesIO(b"Ann ran .\nBob saw Ann .\n")))
+    assert [answer["tokens"][0] for answer in model.predict_lines(lines, "x", lines.pausing)] == ["Ann", "Bob"]
+
+
+def test_a_description_gives_the_model_back(data: ParsingData, model: GraphParser) -> None:
+    description = json.loads(json.dumps(model.description()))
+    again = GraphParser.from_description(description)
+    again.load_state_dict(model.state_dict())
+    assert again.parse(["Ann saw Bob ."]) == model.parse(["Ann saw Bob ."])
+    assert list(again.columns) == ["role", "kind"]
+    assert isinstance(again.tokens, Vocab)
