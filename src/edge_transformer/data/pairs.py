@@ -1,0 +1,140 @@
+"""Pairs of sequences, as two columns of words with a tab between them, plain or gzipped: what a translator learns."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from ..errors import DataError, UserError
+from ..files import fingerprint
+from .clutrr import no_text
+
+MAX_LINE = 1_000_000  # characters
+MAX_TOKENS = 4096  # of one side
+_COLUMNS = "two texts with a tab between them"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sequence of words and the one it is to be turned into."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    path: str = field(default="pair", compare=False)  # where it was read, for errors about it
+    line: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Pairs by the names of their splits."""
+
+    name: str
+    fingerprint: str  # of the bytes of all files read
+    splits: dict[str, tuple[Pair, ...]]
+
+
+def read_pairs(
+    folder: str | Path,
+    splits: Sequence[str] = ("train", "dev", "test"),
+    progress: Callable[[int], None] | None = None,
+) -> PairData:
+    """Read `SPLIT.tsv` or `SPLIT.tsv.gz` for each split, all of which must be there; `progress` is told each row."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        wanted = ", ".join(f"{split}.tsv" for split in splits)
+        raise UserError(f"{folder}: no such folder; expected one with {wanted}, plain or gzipped")
+    files = {split: _file_of(folder, split) for split in splits}
+    rows = {split: tuple(told(read_pair_file(path), progress)) for split, path in files.items()}
+    return PairData(folder.resolve().name, fingerprint(files.values()), rows)
+
+
+def _file_of(folder: Path, split: str) -> Path:
+    plain, gzipped = folder / f"{split}.tsv", folder / f"{split}.tsv.gz"
+    found = [path for path in (plain, gzipped) if path.is_file()]
+    if len(found) == 2:
+        raise UserError(f"{folder}: found {plain.name} and {gzipped.name}; expected one of them")
+    if not found:
+        others = ", ".join(sorted(path.name for path in folder.glob("*.tsv*"))) or "no .tsv file at all"
+        raise UserError(f"{folder}: found {others}; expected {plain.name} or {gzipped.name}")
+    return found[0]
+
+
+def read_pair_file(path: str | Path) -> Iterator[Pair]:
+    """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
+    count = 0
+    with open_text(path) as file:
+        for pair in read_pair_lines(lines_of(file, path), path):
+            count += 1
+            yield pair
+    if not count:
+        raise DataError(path, 1, "no rows", f"at least one: {_COLUMNS}")
+
+
+def read_pair_lines(lines: Iterable[str], source: str | Path) -> Iterator[Pair]:
+    """Read pairs from lines; blank lines are passed over."""
+    name = str(source)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _pair(line, name, number)
+
+
+def _pair(line: str, name: str, number: int) -> Pair:
+    cells = line.rstrip("\r\n").split("\t")
+    if len(cells) != 2:
+        raise DataError(name, number, repr(line.rstrip("\r\n")), _COLUMNS)
+    return make_pair(cells[0].split(), cells[1].split(), name, number)
+
+
+def make_pair(source: Iterable[str], target: Iterable[str], path: str, line: int | None) -> Pair:
+    """A pair whose sides have words, and not too many."""
+    pair = Pair(tuple(source), tuple(target), path, line)
+    for side, tokens in (("first", pair.source), ("second", pair.target)):
+        if not 0 < len(tokens) <= MAX_TOKENS:
+            raise DataError(path, line, f"a {side} text of {len(tokens)} words", f"1 to {MAX_TOKENS}")
+    return pair
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[IO[str]]:
+    """Open a text, gzipped where its name ends in `.gz`; what is wrong with the file is told with its name."""
+    path = Path(path)
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+                yield file
+        else:
+            with open(path, encoding="utf-8-sig") as file:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(path, None, f"bytes that cannot be unpacked ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
+
+
+def lines_of(file: IO[str], path: str | Path) -> Iterator[str]:
+    """The lines of a text, none of which is too long to be held in memory."""
+    number = 0
+    while True:
+        try:
+            line = file.readline(MAX_LINE + 1)
+        except UnicodeDecodeError as error:
+            raise no_text(path, number, error) from error
+        if not line:
+            return
+        number += 1
+        if len(line) > MAX_LINE:
+            raise DataError(path, number, f"a line of more than {MAX_LINE} characters", f"at most {MAX_LINE}")
+        yield line
+
+
+def told(rows: Iterable[Pair], progress: Callable[[int], None] | None) -> Iterator[Pair]:
+    """The same rows, of each of which `progress` hears."""
+    for row in rows:
+        yield row
+        if progress:
+            progress(1)

@@ -1,0 +1,159 @@
+"""Folders of dependency trees: one CoNLL-U file for each split, or a whole corpus with a file that splits it.
+
+- Universal Dependencies: `en_ewt-ud-train.conllu`, `...-dev.conllu`, `...-test.conllu`, or just `train.conllu` etc.
+- CFQ with the trees of Goodwin et al. (2022): `parsed-CFQ-corpus.conllu` and one or more of CFQ's own split files,
+  such as `mcd1.json` or `mcd1.json.gz`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DataError, UserError
+from ..files import fingerprint
+from .split_files import SPLITS, read_split_file
+from .treebanks import MAX_WORDS, DependencySentence, read_conllu
+
+_ROW_COMMENT = re.compile(r"#\s*(question_?idx?|cfq_?idx?|row|sent_id)\s*=\s*(.*?)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TreebankData:
+    """Sentences of one folder, by the names of their splits."""
+
+    name: str
+    fingerprint: str  # of the bytes of all files read
+    splits: dict[str, tuple[DependencySentence, ...]]
+
+
+@dataclass(frozen=True)
+class TreebankFiles:
+    """Which files of a folder hold its trees: one for each split, or a corpus and what splits it."""
+
+    by_split: dict[str, Path]
+    corpus: Path | None = None
+    split_file: Path | None = None
+
+    @property
+    def paths(self) -> list[Path]:
+        """All of them."""
+        return [*self.by_split.values(), *(path for path in (self.corpus, self.split_file) if path is not None)]
+
+
+def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: str | None = None) -> TreebankFiles:
+    """Find the files for these splits. `split` names the split file, such as "mcd1", where a corpus has several."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with .conllu files")
+    trees = sorted(folder.glob("*.conllu"))
+    split_files = {path.name.removesuffix(".gz").removesuffix(".json"): path for path in _split_files(folder)}
+    named = {name: [path for path in trees if _is_split(path, name)] for name in SPLITS}
+    if split is None and any(named.values()):
+        for name in splits:
+            if len(named.get(name, ())) != 1:
+                found = _names(named.get(name, ())) or _names(trees)
+                raise UserError(f"{folder}: found {found}; expected one file for {name}, such as {name}.conllu")
+        return TreebankFiles({name: named[name][0] for name in splits})
+    if len(trees) != 1:
+        expected = "train.conllu, dev.conllu and test.conllu, or one corpus and a split file such as mcd1.json"
+        raise UserError(f"{folder}: found {_names(trees) or 'no .conllu file'}; expected {expected}")
+    if (split is not None and split not in split_files) or not split_files:
+        expected = f"{split or 'mcd1'}.json or {split or 'mcd1'}.json.gz beside {trees[0].name}"
+        raise UserError(f"{folder}: found {_names(split_files.values()) or 'no split file'}; expected {expected}")
+    if split is None and len(split_files) > 1:
+        raise UserError(f"{folder}: found {_names(split_files.values())}; say which of them splits {trees[0].name}")
+    return TreebankFiles({}, trees[0], split_files[split or next(iter(split_files))])
+
+
+def treebank_splits(folder: str | Path) -> list[str]:
+    """The splits that a folder has: those with a file of their own, or all where a corpus is split by other files."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with .conllu files")
+    trees = list(folder.glob("*.conllu"))
+    named = [name for name in SPLITS if any(_is_split(path, name) for path in trees)]
+    return named or list(SPLITS)
+
+
+def treebank_paths(folder: str | Path) -> list[Path]:
+    """All files that hold the trees of a folder or split them, whatever is asked for."""
+    folder = Path(folder)
+    trees = sorted(folder.glob("*.conllu"))
+    named = [path for path in trees if any(_is_split(path, name) for name in SPLITS)]
+    paths = named or [*trees, *_split_files(folder)]
+    if not paths:
+        raise UserError(f"{folder}: found no .conllu file; expected a treebank, such as train.conllu")
+    return paths
+
+
+def read_treebank(
+    folder: str | Path,
+    splits: Sequence[str] = SPLITS,
+    split: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    max_words: int = MAX_WORDS,
+) -> TreebankData:
+    """Read these splits of a folder; `progress` is told each sentence."""
+    files = treebank_files(folder, splits, split)
+    name = Path(folder).resolve().name
+    if files.corpus is None or files.split_file is None:
+        read = {
+            part: tuple(_told(read_conllu(path, True, max_words), progress)) for part, path in files.by_split.items()
+        }
+        return TreebankData(name, fingerprint(files.paths), read)
+    rows = read_split_file(files.split_file)
+    corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
+    numbers = _row_numbers(corpus)
+    for part in splits:
+        for row in rows[part]:
+            if row not in numbers:
+                have = f"{len(corpus)} sentences, of which none is row {row} of {part}Idxs in {files.split_file.name}"
+                raise DataError(files.corpus, None, have, "the corpus that this split is made for")
+    parts = {part: tuple(corpus[numbers[row]] for row in rows[part]) for part in splits}
+    stem = files.split_file.name.removesuffix(".gz").removesuffix(".json")
+    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts)
+
+
+def _row_numbers(corpus: Sequence[DependencySentence]) -> dict[int, int]:
+    """The place of each row of the dataset in its corpus.
+
+    Where every sentence says its row in a comment (`# question_id = 7`, or a `sent_id` that is a number), that counts:
+    the corpus may be in another order, or a part of the whole. Sentences that are only counted from 1, or say nothing,
+    are the rows in order.
+    """
+    in_order = {row: row for row in range(len(corpus))}
+    said: dict[str, list[int]] = {}
+    for sentence in corpus:
+        for comment in sentence.comments:
+            match = _ROW_COMMENT.fullmatch(comment)
+            if match and match[2].isdecimal() and len(match[2]) < 10:
+                said.setdefault(match[1].lower(), []).append(int(match[2]))
+    for _, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last: it may mean less
+        if len(numbers) == len(corpus) == len(set(numbers)) and numbers != list(range(1, len(corpus) + 1)):
+            return {row: place for place, row in enumerate(numbers)}
+    return in_order
+
+
+def _split_files(folder: Path) -> list[Path]:
+    return sorted(path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
+
+
+def _is_split(path: Path, split: str) -> bool:
+    """Whether a file's name ends with the split's: train.conllu, en_ewt-ud-train.conllu."""
+    return re.search(rf"(^|[^a-z]){split}$", path.stem.lower()) is not None
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def _told(
+    sentences: Iterable[DependencySentence], progress: Callable[[int], None] | None
+) -> Iterator[DependencySentence]:
+    for sentence in sentences:
+        yield sentence
+        if progress:
+            progress(1)

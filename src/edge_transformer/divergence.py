@@ -1,0 +1,126 @@
+"""How differently two sets of examples use the same parts: the divergences of Keysers et al. (2020).
+
+An example is made of atoms (words, say) and of compounds (combinations of them). With p and q the frequencies of the
+atoms, or compounds, in train and test,
+
+    divergence = 1 - sum over i of p_i^alpha * q_i^(1 - alpha)
+
+which is 0 for equal distributions and 1 where nothing is shared. Atoms are compared with alpha = 0.5. For compounds
+alpha = 0.1: what matters is whether train has a compound of the test set at all, less how often. A split that tests
+composition has a low divergence of atoms and a high one of compounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+ATOM_ALPHA, COMPOUND_ALPHA = 0.5, 0.1
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def divergence(train: ArrayLike, test: ArrayLike, alpha: float) -> float:
+    """The divergence of two frequency tables over the same types; the tables need not add up to one."""
+    p, q = np.asarray(train, np.float64), np.asarray(test, np.float64)
+    if p.shape != q.shape or p.ndim != 1:
+        raise ValueError(f"tables of shapes {p.shape} and {q.shape}; expected one number a type in both")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha = {alpha}; expected a number between 0 and 1")
+    for table in (p, q):
+        if not np.isfinite(table).all() or (table < 0).any():
+            raise ValueError("expected frequencies of zero or more")
+    if not p.any() or not q.any():
+        return 0.0 if not p.any() and not q.any() else 1.0
+    shared = float((p**alpha * q ** (1 - alpha)).sum() / (p.sum() ** alpha * q.sum() ** (1 - alpha)))
+    return min(1.0, max(0.0, 1.0 - shared))  # rounding must not lead out of the range
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """A weight for each type that an example has: a sparse matrix, one row an example."""
+
+    types: int
+    starts: Ints  # (rows + 1,)
+    columns: NDArray[np.int32]  # (entries,) types, rising within a row
+    weights: NDArray[np.float32]  # (entries,), above 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, float]]) -> SparseRows:
+        """From names and weights; the types are numbered in the order in which they come."""
+        numbers: dict[str, int] = {}
+        starts: list[int] = [0]
+        columns: list[int] = []
+        weights: list[float] = []
+        for row in rows:
+            entries = sorted((numbers.setdefault(name, len(numbers)), weight) for name, weight in row.items())
+            columns.extend(number for number, _ in entries)
+            weights.extend(weight for _, weight in entries)
+            starts.append(len(columns))
+        return cls(len(numbers), np.array(starts, np.int64), np.array(columns, np.int32), np.array(weights, np.float32))
+
+    @classmethod
+    def of_entries(cls, rows: int, types: int, row: Ints, column: Ints, weight: Floats, how: str) -> SparseRows:
+        """From entries in any order; of several at one place the "sum" is taken, or the "max". Zeros are left out."""
+        places, inverse = np.unique(row * max(types, 1) + column, return_inverse=True)
+        combined = np.zeros(len(places))
+        (np.add if how == "sum" else np.maximum).at(combined, inverse, weight)
+        kept = combined > 1e-9
+        places, combined = places[kept], combined[kept]
+        counts = np.bincount(places // max(types, 1), minlength=rows)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        return cls(types, starts, (places % max(types, 1)).astype(np.int32), combined.astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def row_of_entry(self) -> Ints:
+        """(entries,) the row of each entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def totals(self) -> Floats:
+        """(rows,) the weight of each row."""
+        return self.dot(np.ones(self.types))
+
+    def dot(self, values: Floats) -> Floats:
+        """(rows,) for each row, the sum of its weights times the values of their types."""
+        sums = np.concatenate(([0.0], np.cumsum(values[self.columns] * self.weights)))
+        return np.diff(sums[self.starts])
+
+    def frequencies(self, rows: ArrayLike) -> Floats:
+        """(types,) the weight of each type in these rows, which may be repeated."""
+        chosen = np.asarray(rows, np.int64)
+        lengths = self.starts[chosen + 1] - self.starts[chosen]
+        offsets = np.repeat(self.starts[chosen] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+        entries = np.arange(lengths.sum()) + offsets
+        return np.bincount(self.columns[entries], self.weights[entries], self.types).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The atoms and the compounds of the same examples."""
+
+    atoms: SparseRows
+    compounds: SparseRows
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    def divergences(self, train: ArrayLike, test: ArrayLike) -> Divergences:
+        """How far apart two sets of rows are."""
+        return Divergences(
+            divergence(self.atoms.frequencies(train), self.atoms.frequencies(test), ATOM_ALPHA),
+            divergence(self.compounds.frequencies(train), self.compounds.frequencies(test), COMPOUND_ALPHA),
+        )
+
+
+@dataclass(frozen=True)
+class Divergences:
+    """Of atoms and of compounds."""
+
+    atoms: float
+    compounds: float

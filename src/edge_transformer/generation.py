@@ -1,0 +1,250 @@
+"""Decoding: greedy, beam search and sampling, for every model that gives the next token step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class IncrementalDecoder(Protocol):
+    """A model that decodes one token after the other, with a state of its own making that `step` changes in place."""
+
+    def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> Any:
+        """Read the sources, `[batch, S]`; `limit` is how many steps will be made at most. Gives the state."""
+
+    def step(self, state: Any, tokens: Tensor | None) -> Tensor:
+        """Logits of the next token, `[rows, tokens]`, after one more token of each row; None at the first step."""
+
+    def reorder(self, state: Any, index: Tensor) -> None:
+        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A sequence that was decoded."""
+
+    tokens: tuple[int, ...]  # without the end of the sequence
+    log_probability: float  # of the tokens and, where it was reached, of the end
+    finished: bool  # whether the end was reached; otherwise the limit was
+    score: float  # what beam search ranks by: the log-probability over the length penalty
+
+
+def greedy(
+    model: IncrementalDecoder,
+    source: Tensor,
+    source_mask: Tensor | None = None,
+    *,
+    end: int,
+    limit: int,
+    forbidden: Sequence[int] = (),
+) -> list[Generated]:
+    """The most probable token at every step, until `end` or `limit` tokens; one sequence for each source.
+
+    `forbidden` tokens, such as padding, are never given.
+    """
+    _check(source, limit)
+    return _choose_each(model, source, source_mask, end, limit, forbidden, lambda step, rows, logits: logits.argmax(-1))
+
+
+def sample(
+    model: IncrementalDecoder,
+    source: Tensor,
+    source_mask: Tensor | None = None,
+    *,
+    end: int,
+    limit: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+    forbidden: Sequence[int] = (),
+) -> list[Generated]:
+    """A random sequence for each source.
+
+    Args:
+        temperature: logits are divided by it; near 0 the most probable token always wins.
+        top_k: only so many of the most probable tokens are drawn from.
+        top_p: only the most probable tokens are drawn from, as few as have this probability together.
+        generator: makes the draws the same every time. It must be one of the CPU.
+        end, limit, forbidden: as for `greedy`. The log-probabilities given back are the model's own.
+    """
+    _check(source, limit)
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, but is {temperature}; greedy() takes the most probable token")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1, but is {top_k}")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be above 0 and at most 1, but is {top_p}")
+    # All draws at once: what a row draws does not depend on when the others end.
+    draws = torch.rand(len(source), limit, generator=generator, dtype=torch.float64)
+
+    def choose(step: int, rows: Tensor, logits: Tensor) -> Tensor:
+        ranked, token = (logits.double() / temperature).sort(dim=-1, descending=True, stable=True)
+        if top_k is not None:
+            ranked[:, top_k:] = -torch.inf
+        probability = ranked.softmax(-1)
+        # A token counts while those before it have less than top_p together: the first one always does.
+        probability = probability.masked_fill(probability.cumsum(-1) - probability >= top_p, 0.0)
+        total = probability.cumsum(-1)
+        drawn = draws[rows, step].to(total.device)[:, None] * total[:, -1:]
+        place = (total <= drawn).sum(-1, keepdim=True)
+        place = torch.minimum(place, (probability > 0).sum(-1, keepdim=True) - 1)  # never beyond the last by rounding
+        return token.gather(1, place)[:, 0]
+
+    return _choose_each(model, source, source_mask, end, limit, forbidden, choose)
+
+
+def _choose_each(
+    model: IncrementalDecoder,
+    source: Tensor,
+    source_mask: Tensor | None,
+    end: int,
+    limit: int,
+    forbidden: Sequence[int],
+    choose: Callable[[int, Tensor, Tensor], Tensor],
+) -> list[Generated]:
+    """One sequence for each source. `choose(step, rows, logits)` picks the next token of these rows."""
+    found: list[Generated | None] = [None] * len(source)
+    if not len(source):
+        return []
+    state = model.start(source, source_mask, limit)
+    rows = torch.arange(len(source))  # the sources that the rows of the state belong to
+    running = torch.ones(len(source), dtype=torch.bool)  # rows that have not ended
+    written: list[list[int]] = [[] for _ in range(len(source))]
+    sums = [0.0] * len(source)
+    tokens = None
+    for step in range(limit):
+        logits = _without(model.step(state, tokens), forbidden)
+        tokens = choose(step, rows, logits)
+        gained = logits.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0].tolist()
+        for place, (row, token) in enumerate(zip(rows.tolist(), tokens.tolist(), strict=True)):
+            if not running[place]:
+                continue
+            sums[row] += gained[place]
+            if token == end:
+                found[row] = Generated(tuple(written[row]), sums[row], True, sums[row])
+                running[place] = False
+            else:
+                written[row].append(token)
+        left = int(running.sum())
+        if not left:
+            break
+        if left <= len(rows) // 2:  # rows that have ended cost as much as others, but so does leaving them out
+            (kept,) = torch.where(running)
+            model.reorder(state, kept.to(tokens.device))
+            rows, running, tokens = rows[kept], running[kept], tokens[kept.to(tokens.device)]
+    return [
+        Generated(tuple(written[row]), sums[row], False, sums[row]) if result is None else result
+        for row, result in enumerate(found)
+    ]
+
+
+@dataclass
+class _Beam:
+    """The search for one source."""
+
+    live: list[tuple[float, tuple[int, ...]]]  # log-probability and tokens, best first
+    ended: list[Generated] = field(default_factory=list)
+
+
+def beam_search(
+    model: IncrementalDecoder,
+    source: Tensor,
+    source_mask: Tensor | None = None,
+    *,
+    end: int,
+    limit: int,
+    beams: int = 4,
+    length_penalty: float = 0.0,
+    n_best: int = 1,
+    forbidden: Sequence[int] = (),
+) -> list[list[Generated]]:
+    """The best sequences that a beam finds for each source, best first: at most `n_best`, at least one.
+
+    Sequences are ranked by log-probability / ((5 + length) / 6) ** length_penalty (Wu et al., 2016), the end counted in
+    the length; 0 ranks by log-probability, more prefers longer ones. A sequence that ends keeps its place in the beam,
+    so that a beam of 1 is greedy decoding. The search for a source stops when its beam is full of ended sequences, or
+    when none that goes on can still become one of the `n_best`. Sequences that reach the limit come last.
+    """
+    _check(source, limit)
+    if beams < 1 or not 1 <= n_best <= beams:
+        raise ValueError(f"beams must be at least 1 and n_best between 1 and beams, but they are {beams} and {n_best}")
+    if not len(source):
+        return []
+
+    def score(log_probability: float, length: int) -> float:
+        return log_probability / ((5 + length) / 6) ** length_penalty
+
+    def can_improve(search: _Beam, length: int) -> bool:
+        """Whether a live sequence of so many tokens may still be among the best. A log-probability only falls."""
+        if not search.live or len(search.ended) < n_best:
+            return bool(search.live)
+        worst = sorted((ended.score for ended in search.ended), reverse=True)[n_best - 1]
+        best = search.live[0][0]
+        # The penalty rises or falls with the length, so that the best case is at one end.
+        return max(score(best, length + 1), score(best, limit)) > worst
+
+    searches = [_Beam([(0.0, ())]) for _ in range(len(source))]
+    state = model.start(source, source_mask, limit)
+    tokens = None
+    active = list(range(len(source)))  # sources whose search goes on; their live sequences are the rows of the state
+    for step in range(limit):
+        logits = _without(model.step(state, tokens), forbidden).double().log_softmax(-1)  # (rows, V)
+        parents: list[int] = []
+        chosen: list[int] = []
+        first, still = 0, []
+        for number in active:
+            search = searches[number]
+            width = len(search.live)
+            sums = torch.tensor([live[0] for live in search.live], dtype=torch.float64, device=logits.device)
+            scores = (logits[first : first + width] + sums[:, None]).flatten()
+            best = scores.topk(min(beams - len(search.ended), len(scores)))
+            before, search.live, rows = search.live, [], []
+            for total, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+                if total == -torch.inf:
+                    break
+                row, token = divmod(place, logits.shape[1])
+                if token == end:
+                    length = len(before[row][1]) + 1
+                    search.ended.append(Generated(before[row][1], total, True, score(total, length)))
+                else:
+                    search.live.append((total, (*before[row][1], token)))
+                    rows.append(first + row)
+            first += width
+            if can_improve(search, step + 1):
+                still.append(number)
+                parents += rows
+                chosen += [live[1][-1] for live in search.live]
+            elif len(search.ended) >= n_best:
+                search.live = []  # what goes on is worse than what has ended
+        active = still
+        if not active or step + 1 == limit:
+            break
+        if parents != list(range(len(logits))):
+            model.reorder(state, torch.tensor(parents, device=source.device))
+        tokens = torch.tensor(chosen, device=source.device)
+    found = []
+    for search in searches:
+        ended = sorted(search.ended, key=lambda ended: -ended.score)
+        cut = [Generated(tokens, total, False, score(total, len(tokens))) for total, tokens in search.live]
+        found.append((ended + sorted(cut, key=lambda cut: -cut.score))[:n_best])
+    return found
+
+
+def _without(logits: Tensor, forbidden: Sequence[int]) -> Tensor:
+    if not forbidden:
+        return logits
+    logits = logits.clone()
+    logits[:, list(forbidden)] = -torch.inf
+    return logits
+
+
+def _check(source: Tensor, limit: int) -> None:
+    if source.dim() != 2:
+        raise ValueError(f"source must be [batch, S], but its shape is {list(source.shape)}")
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, but is {limit}")

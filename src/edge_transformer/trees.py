@@ -1,0 +1,127 @@
+"""From scores of pairs to dependency trees: the best spanning tree with one root, and the labels of its arcs.
+
+`scores[i, j]` is how good word j is as the head of word i. Words are numbered from 1; node 0 is the artificial root,
+and exactly one word hangs on it. Row 0 and the diagonal are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from ufal.chu_liu_edmonds import chu_liu_edmonds
+
+FORBIDDEN = -1e30  # scores below this count as minus infinity: masks are often the lowest number of a type
+Heads = NDArray[np.int64]  # (n,): heads[i] is the head of word i + 1; 0 is the root
+
+
+def best_tree(scores: ArrayLike) -> Heads:
+    """The tree of the highest total score among all trees in which one word hangs on the root.
+
+    scores: (n + 1, n + 1), finite or minus infinity for arcs that shall not be; such an arc is taken only where no tree
+    can do without.
+    """
+    table = _checked(scores)
+    size = len(table) - 1
+    if size == 0:
+        return np.zeros(0, np.int64)
+    heads = table[1:].argmax(1)  # (n,) the best head of each word for itself
+    if _is_tree(heads):  # nothing can beat it; with a trained model this is the usual case
+        return heads
+    # The unconstrained best tree is the best one with a single root, if it happens to have one. Otherwise the word
+    # below the root is tried out: exact, where the usual penalty on root arcs costs precision.
+    heads = _spanning_tree(table)
+    if (heads == 0).sum() == 1:
+        return heads
+    return _best_of_roots(table)
+
+
+def best_trees(scores: ArrayLike, sizes: Sequence[int]) -> list[Heads]:
+    """The best trees of a padded batch. scores: (B, N, N) with N > max(sizes); sizes: words of each sentence."""
+    batch = np.asarray(scores)
+    if batch.ndim != 3 or len(batch) != len(sizes):
+        raise ValueError(f"scores of shape {batch.shape} for {len(sizes)} sentences; expected (sentences, N, N)")
+    if any(not 0 <= size < min(batch.shape[1:]) for size in sizes):
+        raise ValueError(f"sentences of {max(sizes)} words in scores of shape {batch.shape}; expected N > words")
+    return [best_tree(table[: size + 1, : size + 1]) for table, size in zip(batch, sizes, strict=True)]
+
+
+def best_labels(label_scores: ArrayLike, heads: ArrayLike, root_label: int | None = None) -> NDArray[np.int64]:
+    """The best label of each arc. label_scores: (n + 1, n + 1, labels), indexed as scores are; heads: (n,).
+
+    With `root_label` the arc from the root has that label, and no other arc has it.
+    """
+    scores, of = np.asarray(label_scores, np.float64), np.asarray(heads, np.int64)
+    if scores.ndim != 3 or scores.shape[:2] != (len(of) + 1, len(of) + 1):
+        raise ValueError(f"label scores of shape {scores.shape} for {len(of)} words")
+    chosen = scores[np.arange(1, len(of) + 1), of]  # (n, labels)
+    if root_label is None:
+        return chosen.argmax(1)
+    chosen = chosen.copy()
+    chosen[:, root_label] = -np.inf
+    return np.where(of == 0, root_label, chosen.argmax(1))
+
+
+def tree_score(scores: ArrayLike, heads: ArrayLike) -> float:
+    """The sum of the scores of a tree's arcs."""
+    of = np.asarray(heads, np.int64)
+    return float(np.asarray(scores, np.float64)[np.arange(1, len(of) + 1), of].sum())
+
+
+def _checked(scores: ArrayLike) -> NDArray[np.float64]:
+    """Scores in double precision, infinities replaced, each row relative to its best arc."""
+    table = np.array(scores, np.float64)  # a copy
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
+        raise ValueError(f"scores of shape {table.shape}; expected (n + 1, n + 1)")
+    words = table[1:]
+    words[words < FORBIDDEN] = -np.inf
+    np.fill_diagonal(table, -np.inf)
+    if np.isnan(words).any() or np.isposinf(words).any():
+        raise ValueError("scores with nan or inf; expected numbers, or -inf for arcs that shall not be")
+    if not len(words):
+        return table
+    # Every word takes one arc of its row, so that what is subtracted from a row changes no order of trees.
+    best = words.max(1, keepdims=True)
+    words -= np.where(np.isneginf(best), 0.0, best)
+    finite = words[np.isfinite(words)]
+    worst = float(finite.min()) if finite.size else 0.0
+    words[np.isneginf(words)] = (worst - 1.0) * (len(table) + 1)  # worse than any tree without it
+    np.fill_diagonal(table, -np.inf)
+    table[0] = -np.inf
+    return table
+
+
+def _spanning_tree(table: NDArray[np.float64]) -> Heads:
+    heads, _ = chu_liu_edmonds(table)
+    return np.array(heads[1:], np.int64)
+
+
+def _best_of_roots(table: NDArray[np.float64]) -> Heads:
+    """Try words as the only one below the root, the most promising first, until no other can be better."""
+    size = len(table) - 1
+    others = table[1:, 1:].max(1) if size > 1 else np.zeros(1)  # (n,) the best arc of each word but that from the root
+    bounds = table[1:, 0] + (others.sum() - others)  # (n,) no tree with this word below the root is better
+    best_heads, best = np.zeros(0, np.int64), -np.inf
+    for word in np.argsort(-bounds, kind="stable") + 1:
+        if bounds[word - 1] <= best:
+            break
+        one_root = table.copy()
+        one_root[:, 0] = -np.inf
+        one_root[word, 1:] = -np.inf
+        one_root[word, 0] = 0.0
+        heads = _spanning_tree(one_root)
+        score = tree_score(table, heads)
+        if score > best:
+            best_heads, best = heads, score
+    return best_heads
+
+
+def _is_tree(heads: Heads) -> bool:
+    """Whether these heads are a tree with one root."""
+    if (heads == 0).sum() != 1:
+        return False
+    above = np.concatenate(([0], heads))  # (n + 1,); the root is above itself
+    for _ in range(len(heads).bit_length()):
+        above = above[above]  # twice as far up in each round
+    return not above.any()

@@ -1,0 +1,63 @@
+"""From the words of a sentence to the initial state of the edges, with an artificial root before the first word."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .characters import CharacterModel
+
+
+class WordInput(nn.Module):
+    """Nodes are the root (node 0) and the words; x_ij = a(i - j), plus what is known of the words.
+
+    A word's vector is the sum of its embedding and of what the character model says. It is added to its self-edge; with
+    `ends`, linear images of it are also added to all edges that start, and that end at the word.
+
+    words, letters: how many numbers they may have. characters: filters of the character model; 0 for none.
+    max_distance: distances are clipped here; None where the encoder sees them in another way.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        letters: int,
+        dim: int,
+        *,
+        characters: int = 0,
+        max_distance: int | None = 16,
+        ends: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.max_distance, self.dropout_p = max_distance, dropout
+        self.words = nn.Embedding(words, dim)
+        self.root = nn.Parameter(torch.randn(dim))
+        self.characters = CharacterModel(letters, characters, dim) if characters else None
+        self.distances = None if max_distance is None else nn.Embedding(2 * max_distance + 1, dim)
+        if self.distances is not None:
+            nn.init.xavier_uniform_(self.distances.weight)
+        self.ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+
+    def forward(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The different words of a batch, and which of them stands where.
+
+        words: `[types]` numbers of words; letters: `[types, most]`; places: `[batch, n]` numbers of types ->
+        `[batch, n + 1, n + 1, dim]`
+        """
+        types = self.words(words)  # (types, dim)
+        if self.characters is not None:
+            types = types + self.characters(letters)
+        nodes = F.embedding(places, types)  # (B, n, dim)
+        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)  # (B, n + 1, dim)
+        nodes = F.dropout(nodes, self.dropout_p, self.training)
+        edges = torch.diag_embed(nodes.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
+        if self.distances is not None and self.max_distance is not None:
+            position = torch.arange(nodes.shape[1], device=nodes.device)
+            distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
+            edges = edges + self.distances(distance + self.max_distance)
+        if self.ends is not None:
+            start, end = self.ends(nodes).chunk(2, dim=-1)  # (B, n + 1, dim) each
+            edges = edges + start[:, :, None] + end[:, None, :]
+        return edges

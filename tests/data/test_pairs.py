@@ -1,0 +1,113 @@
+"""Files of pairs: plain and gzipped, the official MCD1 split of CFQ, and broken ones, which are named."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_transformer.data.pairs import MAX_LINE, Pair, read_pair_file, read_pair_lines, read_pairs
+from edge_transformer.errors import DataError, UserError
+
+CFQ = Path(__file__).parents[2].parent / "shared/data/cfq/mcd1"
+TEXT = "walk left\tLEFT WALK\nrun\tRUN\n"
+PAIRS = (Pair(("walk", "left"), ("LEFT", "WALK")), Pair(("run",), ("RUN",)))
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+
+
+def test_the_prepared_split_of_cfq() -> None:
+    if not CFQ.is_dir():
+        pytest.skip(f"needs the MCD1 split of CFQ in {CFQ}")
+    told: list[int] = []
+    data = read_pairs(CFQ, progress=told.append)
+    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 95_743, "dev": 11_968, "test": 11_968}
+    assert sum(told) == 95_743 + 2 * 11_968
+    lengths = [len(pair.target) for pair in data.splits["train"]]
+    assert (sum(length < 50 for length in lengths), sum(length < 30 for length in lengths)) == (92_353, 61_933)
+    assert max(len(pair.source) for pair in data.splits["train"]) == 29
+    assert max(lengths) == 95
+
+
+def test_plain_and_gzipped(tmp_path: Path) -> None:
+    write(tmp_path, train=TEXT)
+    (tmp_path / "dev.tsv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    data = read_pairs(tmp_path, ["train", "dev"])
+    assert data.splits == {"train": PAIRS, "dev": PAIRS}
+    assert (data.splits["train"][1].path, data.splits["train"][1].line) == (str(tmp_path / "train.tsv"), 2)
+    assert (data.name, len(data.fingerprint)) == (tmp_path.name, 16)
+
+
+def test_byte_order_mark_blank_lines_and_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("\ufeff".encode() + TEXT.replace("\n", "\r\n\r\n").encode())
+    pairs = tuple(read_pair_file(tmp_path / "a.tsv"))
+    assert pairs == PAIRS
+    assert pairs[1].line == 3
+
+
+def test_missing_and_doubled_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent: no such folder; expected one with train.tsv, dev.tsv, test.tsv"):
+        read_pairs(tmp_path / "absent")
+    write(tmp_path, train=TEXT)
+    with pytest.raises(UserError, match=r"found train.tsv; expected dev.tsv or dev.tsv.gz"):
+        read_pairs(tmp_path)
+    (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    with pytest.raises(UserError, match=r"found train.tsv and train.tsv.gz; expected one"):
+        read_pairs(tmp_path)
+    with pytest.raises(UserError, match="No such file"):
+        list(read_pair_file(tmp_path / "other.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("line", "found", "expected"),
+    [
+        ("walk", "'walk'", "a tab"),
+        ("a\tb\tc", "c", "a tab"),
+        ("a\t ", "second text of 0 words", "1 to 4096"),
+        ("\tb", "first text of 0 words", "1 to 4096"),
+        ("a " * 5000 + "\tb", "5000 words", "1 to 4096"),
+        ("a" * (MAX_LINE + 1), "a line of more than", f"at most {MAX_LINE}"),
+    ],
+)
+def test_broken_lines_are_named(line: str, found: str, expected: str, tmp_path: Path) -> None:
+    write(tmp_path, train=f"{TEXT}{line}\n")
+    with pytest.raises(DataError) as error:
+        read_pairs(tmp_path, ["train"])
+    assert (error.value.path, error.value.line) == (tmp_path / "train.tsv", 3)
+    assert found in error.value.found
+    assert expected in error.value.expected
+
+
+def test_files_without_rows_or_text(tmp_path: Path) -> None:
+    write(tmp_path, train="\n")
+    with pytest.raises(DataError, match="no rows"):
+        read_pairs(tmp_path, ["train"])
+    (tmp_path / "dev.tsv").write_bytes(TEXT.encode() + b"\xff\xfe\n")
+    with pytest.raises(DataError, match=r"dev.tsv:\d: .*UTF-8"):
+        read_pairs(tmp_path, ["dev"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [TEXT.encode(), gzip.compress(1000 * TEXT.encode())[:-10], gzip.compress(TEXT.encode())[:10] + b"\xff" * 60],
+)
+def test_broken_gzip_files_are_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"train.tsv.gz: found bytes that cannot be unpacked .* a whole gzip file"):
+        read_pairs(tmp_path, ["train"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(line=st.text(max_size=30) | st.lists(st.sampled_from(["a", " ", "\t", "\n", "b"]), max_size=8).map("".join))
+def test_any_line_is_refused_or_read(line: str) -> None:
+    with suppress(DataError):
+        for pair in read_pair_lines([line], "rows"):
+            source, target = line.rstrip("\r\n").split("\t")
+            assert (list(pair.source), list(pair.target)) == (source.split(), target.split())

@@ -1,0 +1,122 @@
+"""The commands `data split` and `data divergence`: what they write and print, and what they refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import sys
+from itertools import islice, product
+from pathlib import Path
+
+import pytest
+
+from edge_transformer import cli
+
+MCD1 = Path(__file__).parents[1].parent / "shared/data/cfq/mcd1"
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """What `edge-transformer data ARGUMENTS` does, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["edge-transformer", "data", *map(str, arguments)])
+        patch.setenv("COLUMNS", "120")
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+    return int(str(code or 0)), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    verbs, things = ("saw", "met", "knew", "left", "found", "heard"), ("a", "b", "c", "d", "e", "f")
+    path.write_text("".join(f"{who} {verb} {what}\tx\n" for who, verb, what in product(things, verbs, things)))
+    return path
+
+
+def test_split_and_measure(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "split"
+    arguments = ("split", data, "--train", 100, "--dev", 20, "--test", 30, "--atoms", 0.05, "--out", folder)
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert "100 training, 20 validation and 30 test rows of 216" in out
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "dev.tsv",
+        "report.json",
+        "split.json",
+        "test.tsv",
+        "train.tsv",
+    ]
+    lines, numbers = data.read_text().splitlines(), json.loads((folder / "split.json").read_text())
+    assert list(numbers) == ["trainIdxs", "devIdxs", "testIdxs"]
+    for part, size in (("train", 100), ("dev", 20), ("test", 30)):
+        written = (folder / f"{part}.tsv").read_text().splitlines()
+        assert written == [lines[row] for row in numbers[f"{part}Idxs"]]
+        assert len(written) == size
+    report = json.loads((folder / "report.json").read_text())
+    assert report["rows"] == {"all": 216, "train": 100, "dev": 20, "test": 30}
+    chance = report["random test set of the same size"]["compound_divergence"]
+    assert report["test"]["compound_divergence"] > chance
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert run(*arguments)[0] == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+    code, out, err = run("divergence", data, "--split", folder / "split.json", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["test"] == {"rows": 30, **report["test"]}
+    code, out, _ = run("divergence", folder)
+    assert code == 0
+    assert "divergence from the 100 rows of train" in out
+
+
+def test_without_validation_rows_there_is_no_file_of_them(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "split"
+    assert run("split", data, "--dev", 20, "--test", 30, "--out", folder)[0] == 0
+    code, out, _ = run("split", data, "--test", 30, "--compounds", 0.999, "--out", folder)
+    assert code == 0
+    assert "note: wanted 0.999" in out
+    assert not (folder / "dev.tsv").exists()
+    assert json.loads((folder / "split.json").read_text())["devIdxs"] == []
+    assert len((folder / "train.tsv").read_text().splitlines()) == 186
+
+
+def test_what_is_refused(data: Path, tmp_path: Path) -> None:
+    for arguments, message in (
+        (("split", data, "--test", 300, "--out", tmp_path / "x"), "at least one in train"),
+        (("split", data, "--train", 200, "--test", 30, "--out", tmp_path / "x"), "found 216 examples"),
+        (("split", tmp_path / "absent.tsv", "--test", 3, "--out", tmp_path / "x"), "no such file"),
+        (("divergence", data), "found no rows for train"),
+    ):
+        code, _, err = run(*arguments)
+        assert code == 2
+        assert err.startswith("error: ")
+        assert message in err
+    assert not (tmp_path / "x").exists()
+    own = tmp_path / "own"
+    own.mkdir()
+    data.rename(own / "train.tsv")
+    for source in (own, own / "train.tsv"):
+        code, _, err = run("split", source, "--test", 3, "--out", own)
+        assert (code, "holds the data that are to be split" in err) == (2, True)
+    (tmp_path / "split.json").write_text('{"trainIdxs": [0], "devIdxs": [], "testIdxs": [999]}')
+    code, _, err = run("divergence", own / "train.tsv", "--split", tmp_path / "split.json")
+    assert (code, "found row 999; expected rows of the data, 0 to 215" in err) == (2, True)
+
+
+def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:
+    if not MCD1.is_dir():
+        pytest.skip(f"needs CFQ's MCD1 in {MCD1}")
+    for part in ("train", "test"):  # every sixteenth row, for the time it takes
+        with gzip.open(MCD1 / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
+            (tmp_path / f"{part}.tsv").write_text("".join(islice(lines, 0, None, 16)), encoding="utf-8")
+    code, out, _ = run("divergence", tmp_path, "--json")
+    found = json.loads(out)
+    assert (code, found["train"]["rows"], found["test"]["rows"]) == (0, 5_984, 748)
+    assert found["test"]["compound_divergence"] > 0.1
+    assert found["test"]["compound_divergence"] > 3 * found["a random test set"]["compound_divergence"]
+    assert found["test"]["atom_divergence"] < 0.05

@@ -1,0 +1,103 @@
+"""Splits by divergence: they reach what can be reached, have the sizes asked for, and follow from the seed."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_transformer.data.compounds import PartsBuilder
+from edge_transformer.divergence import Parts
+from edge_transformer.errors import UserError
+from edge_transformer.splitting import SplitTarget, make_split, random_split, steps
+
+
+def grid(size: int = 12, copies: int = 4) -> Parts:
+    """Every pair of two words: atoms are the words, the compound is the pair."""
+    builder = PartsBuilder()
+    for left, right in product(range(size), repeat=2):
+        for _ in range(copies):
+            builder.add_weighted({f"l{left}": 1.0, f"r{right}": 1.0}, {f"{left}-{right}": 1.0})
+    return builder.build()
+
+
+def test_a_target_is_reached() -> None:
+    parts = grid()
+    told: list[int] = []
+    split = make_split(parts, SplitTarget(300, 60, 60, 0.05, 0.9), 1, lambda count, note=None: told.append(count))
+    assert split.reached
+    assert split.divergences.compounds > 0.85
+    assert split.dev_divergences is not None
+    assert split.divergences == parts.divergences(split.train, split.test)
+    assert split.divergences.atoms < 0.1  # those of half of the held rows, and by chance a little more
+    assert parts.divergences(split.train, np.concatenate([split.dev, split.test])).atoms <= 0.05
+    assert 0 < sum(told) <= steps()
+
+
+def test_much_more_than_by_chance() -> None:
+    parts, target = grid(), SplitTarget(400, 0, 100, 0.03)
+    split, chance = make_split(parts, target), random_split(parts, target)
+    assert split.divergences.compounds > chance.divergences.compounds + 0.4
+    assert split.divergences.atoms <= 0.03
+    assert not chance.reached
+
+
+def test_the_limit_for_atoms_is_kept_where_atoms_and_compounds_are_the_same() -> None:
+    builder = PartsBuilder()
+    for number in range(300):
+        builder.add_weighted({f"a{number % 10}": 1.0}, {f"c{number % 10}": 1.0})
+    split = make_split(builder.build(), SplitTarget(200, 0, 100, 0.05))
+    assert split.divergences.atoms <= 0.05
+    assert not split.reached  # the best one found is given
+
+
+def test_the_same_seed_makes_the_same_split() -> None:
+    parts, target = grid(8, 3), SplitTarget(100, 20, 30)
+    first, again, other = make_split(parts, target, 1), make_split(parts, target, 1), make_split(parts, target, 2)
+    assert first.numbers() == again.numbers()
+    assert first.numbers() != other.numbers()
+
+
+@settings(max_examples=8, deadline=None)
+@given(train=st.integers(1, 20), dev=st.integers(0, 10), test=st.integers(1, 10), seed=st.integers(0, 3))
+def test_sizes_are_exact(train: int, dev: int, test: int, seed: int) -> None:
+    parts = grid(4, 3)
+    target = SplitTarget(train, dev, test)
+    for split in (make_split(parts, target, seed), random_split(parts, target, seed)):
+        numbers = split.numbers()
+        assert [len(rows) for rows in numbers.values()] == [train, dev, test]
+        rows = [row for part in numbers.values() for row in part]
+        assert len(set(rows)) == len(rows)
+        assert set(rows) <= set(range(len(parts)))
+        assert all(part == sorted(part) for part in numbers.values())
+
+
+def test_all_rows_in_use() -> None:
+    split = make_split(grid(4, 3), SplitTarget(38, 5, 5))
+    assert sorted(np.concatenate([split.train, split.dev, split.test]).tolist()) == list(range(48))
+
+
+def test_examples_without_parts() -> None:
+    builder = PartsBuilder()
+    for _ in range(10):
+        builder.add_weighted({}, {})
+    split = make_split(builder.build(), SplitTarget(5, 1, 2))
+    assert (split.divergences.atoms, split.divergences.compounds) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (SplitTarget(10, 0, 7), "found 16 examples; expected at least 17"),
+        (SplitTarget(0, 0, 7), "at least one in train"),
+        (SplitTarget(5, 0, 0), "at least one in train"),
+        (SplitTarget(5, 0, 5, atoms=1.5), "divergence of atoms: found 1.5"),
+        (SplitTarget(5, 0, 5, compounds=-1), "divergence of compounds: found -1"),
+    ],
+)
+def test_targets_that_cannot_be(target: SplitTarget, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_split(grid(4, 1), target)
