@@ -328,3 +328,27 @@ def test_public_names_and_the_example_in_the_documentation() -> None:
     results = doctest.testmod(encoder_module)
     assert results.attempted >= 3
     assert results.failed == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tied": False}, {"norm": "pre"}, {"norm": "paper", "attention_bias": False}, {"value": "left"}]
+)
+@pytest.mark.parametrize("checkpoint_layers", [False, True])
+def test_groups_of_different_sizes_are_as_if_alone(options: dict[str, Any], checkpoint_layers: bool) -> None:
+    torch.manual_seed(3)
+    config = EdgeTransformerConfig(dim=8, heads=2, layers=3, **options)
+    model = EdgeTransformer(config, checkpoint_layers=checkpoint_layers).double()
+    groups = [torch.randn(b, n, n, 8, dtype=torch.float64, requires_grad=True) for b, n in ((2, 3), (1, 1), (4, 5))]
+
+    def gradients(encoded: list[Encoded]) -> list[Tensor]:
+        loss = sum((each.edges.sin().sum() + each.nodes.square().sum() for each in encoded), torch.zeros(()))
+        return list(torch.autograd.grad(loss, [*groups, *model.parameters()]))
+
+    together, alone = model.encode_groups(groups), [model.encode(edges) for edges in groups]
+    for ours, theirs in zip(together, alone, strict=True):
+        torch.testing.assert_close(ours.nodes, theirs.nodes)
+        torch.testing.assert_close(ours.edges, theirs.edges)
+    for ours_gradient, their_gradient in zip(gradients(together), gradients(alone), strict=True):
+        torch.testing.assert_close(ours_gradient, their_gradient)
+    with pytest.raises(ValueError, match=r"edges must be \[batch, n, n, dim=8\]"):
+        model.encode_groups([groups[0], torch.zeros(1, 2, 3, 8)])

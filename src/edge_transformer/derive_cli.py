@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -53,14 +52,13 @@ def derive(
         accounts = derive_trees(questions, folder, parsing.advance)
     seconds = time.process_time() - started
     total = Account()
-    table = Table(box=box.SIMPLE)
+    table = Table(box=None, pad_edge=False)  # fits 80 columns
     for column in ("treebank", "questions", "covered", "words", "longest", "projective", "depth", "deepest"):
         table.add_column(column, justify="left" if column == "treebank" else "right")
     for name, account in accounts.items():
         total.merge(account)
         table.add_row(name, *_cells(account))
     if len(accounts) > 1:
-        table.add_section()
         table.add_row("all", *_cells(total))
     out.print(table)
     counts = ", ".join(f"{relation} {count:,}" for relation, count in total.relations.most_common())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -37,7 +38,7 @@ class Stack(nn.Module):
             return self.config.layers
         return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
 
-    def _run_layer(self, layer: nn.Module, *states: Any) -> Any:
+    def _run_layer(self, layer: Callable[..., Any], *states: Any) -> Any:
         if self.checkpoint_layers and torch.is_grad_enabled():
             return checkpoint(layer, *states, use_reentrant=False)
         return layer(*states)
@@ -62,6 +63,10 @@ class Encoder(Stack, ABC):
     @abstractmethod
     def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
         """The final states of nodes and edges."""
+
+    def encode_groups(self, groups: Sequence[Tensor]) -> list[Encoded]:
+        """The final states of several groups of graphs, each `[batch, n, n, dim]` with a size of its own."""
+        return [self.encode(edges) for edges in groups]
 
     @abstractmethod
     def read(
@@ -145,8 +150,22 @@ class EdgeTransformer(Encoder):
 
     def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
         """The final states of nodes and edges; a node's state is that of its self-edge."""
-        edges = self(edges, node_mask)
-        return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)
+        return _with_self_edges(self(edges, node_mask))
+
+    def encode_groups(self, groups: Sequence[Tensor]) -> list[Encoded]:
+        """The final states of several groups of graphs. Many small groups cost little more than one large one: all
+        but the triangles is computed for all of them at once.
+        """
+        for edges in groups:
+            self._check(edges)
+        sizes = [(len(edges), edges.shape[1]) for edges in groups]
+        states = torch.cat([edges.flatten(0, 2) for edges in groups])  # (edges of all groups, dim)
+        for depth in range(self._depth()):
+            layer = self.layers[depth % len(self.layers)]
+            assert isinstance(layer, EdgeTransformerLayer)
+            states = self._run_layer(layer.forward_groups, states, sizes)
+        parts = self.final_norm(states).split([batch * n * n for batch, n in sizes])
+        return [_with_self_edges(part.view_as(edges)) for part, edges in zip(parts, groups, strict=True)]
 
     def _run(
         self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
@@ -154,3 +173,7 @@ class EdgeTransformer(Encoder):
         for depth in range(layers):
             edges = self._run_layer(self.layers[depth % len(self.layers)], edges, node_mask, causal_from)
         return edges
+
+
+def _with_self_edges(edges: Tensor) -> Encoded:
+    return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -33,17 +33,29 @@ class TriangularAttention(nn.Module):
         nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
-        batch, n, _, dim = edges.shape
-        parts = self.projections(edges).view(batch, n, n, self.parts, self.heads, dim // self.heads)
+        return self.output(self._mix(self.projections(edges), node_mask, causal_from))
+
+    def forward_groups(self, edges: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
+        """The same for graphs of several sizes, whose edges lie behind each other: `[edges, dim] -> [edges, dim]`.
+
+        `sizes` has for each group its number of graphs and the number of nodes of each. The products are computed for
+        all groups at once, and only the triangles group by group.
+        """
+        projected = self.projections(edges).split([batch * n * n for batch, n in sizes])
+        mixed = [self._mix(part.view(batch, n, n, -1)) for part, (batch, n) in zip(projected, sizes, strict=True)]
+        return self.output(torch.cat([part.flatten(0, 2) for part in mixed]))
+
+    def _mix(self, projected: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
+        """The attention between the products: `[batch, n, n, parts * dim] -> [batch, n, n, dim]`."""
         mixed = packed_triangular_attention(
-            parts,
+            projected.unflatten(-1, (self.parts, self.heads, -1)),  # (B, n, n, parts, h, d)
             node_mask=node_mask,
             causal_from=causal_from,
             key=self.key,
             dropout_p=self.dropout_p if self.training else 0.0,
             engine=self.engine,
         )
-        return self.output(mixed.reshape(batch, n, n, dim))  # (B, n, n, h, d) -> (B, n, n, dim)
+        return mixed.flatten(-2)
 
     def read(
         self,
@@ -121,6 +133,11 @@ class EdgeTransformerLayer(nn.Module):
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         normed = self.attention_norm(edges)
         return self._finish(edges, normed, self.attention(normed, node_mask, causal_from))
+
+    def forward_groups(self, edges: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
+        """The same for graphs of several sizes: `[edges, dim] -> [edges, dim]`; see `TriangularAttention`."""
+        normed = self.attention_norm(edges)
+        return self._finish(edges, normed, self.attention.forward_groups(normed, sizes))
 
     def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""

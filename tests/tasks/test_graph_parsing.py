@@ -123,7 +123,10 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
     model = data.new_model(settings).double()
     rows = torch.cat([torch.randperm(len(graphs))[:25], torch.tensor([3, 3])])
     batches = list(data.batches(rows))
-    assert len(batches) > len(data.train_sizes()[rows].unique())
+    assert 1 < len(batches) < len(rows)
+    groups = [group for batch in batches for group in batch]
+    assert len(groups) > max(len(batches), len(data.train_sizes()[rows].unique()))
+    assert all(sum(group.edges for group in batch) <= 100 for batch in batches)
     total = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum()
     loss = total / data.weight(rows)
     loss.backward()
@@ -142,21 +145,22 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
 def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: ParsingData) -> None:
     assert data.weight(torch.tensor([0, 5, 5])) == graphs[0].size + 2 * graphs[5].size
     assert data.train_sizes().tolist() == [graph.size for graph in graphs]
-    seen = sum(batch.tokens.numel() for batch in data.batches(torch.arange(data.train_rows)))
+    seen = sum(group.tokens.numel() for batch in data.batches(torch.arange(data.train_rows)) for group in batch)
     assert seen == data.weight(torch.arange(data.train_rows))
 
 
 def test_rare_words_are_read_as_unknown_now_and_then() -> None:
     train = [graph("Ann ran", [1, 1]), graph("Bob ran", [1, 1]), graph("Ann Ann saw", [2, 2, 2])]
     never = make_data(train)
-    assert all((batch.tokens != task.UNKNOWN).all() for batch in never.batches(torch.arange(3)))
+    assert all((group.tokens != task.UNKNOWN).all() for batch in never.batches(torch.arange(3)) for group in batch)
     sometimes = make_data(train, ParsingSettings(unknown=0.5))
     torch.manual_seed(1)
     hidden = dict.fromkeys(("Ann", "Bob", "ran", "saw"), 0)
     names = list(sometimes.tokens)
     for _ in range(200):
-        for batch, plain in zip(sometimes.batches(torch.arange(3)), never.batches(torch.arange(3)), strict=True):
-            for number in plain.tokens[batch.tokens == task.UNKNOWN].tolist():
+        [groups], [plain] = sometimes.batches(torch.arange(3)), never.batches(torch.arange(3))
+        for group, same in zip(groups, plain, strict=True):
+            for number in same.tokens[group.tokens == task.UNKNOWN].tolist():
                 hidden[names[number - 1]] += 1
     assert hidden["Ann"] == hidden["ran"] == 0  # two sentences have them
     assert 60 < hidden["Bob"] < 140

@@ -21,6 +21,11 @@ class SentenceBatch:
     targets: Tensor  # (B, n, columns)
     places: Tensor  # (B, n) where the tokens lie in the table
 
+    @property
+    def edges(self) -> int:
+        """The number of pairs of tokens."""
+        return self.tokens.numel() * self.tokens.shape[1]
+
 
 class SentenceTable:
     """Rows of token numbers, each with one target for each of the `columns`."""

@@ -20,6 +20,7 @@ from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
 from ..data.token_graphs import TokenGraph, json_of_line, tokens_from_json
 from ..data.vocab import Vocab
+from ..encoder import Encoded
 from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..forests import best_forests
@@ -70,10 +71,22 @@ class GraphParser(TaskModel):
         self.parent = ParentHead(dim) if self.encoder.has_edge_states else AttentionParentHead(dim)
         self.labels = nn.ModuleList(NodeLabelHead(dim, len(labels)) for labels in self.columns.values())
 
-    def forward(self, tokens: Tensor, node_mask: Tensor | None = None) -> list[Tensor]:
-        """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column."""
+    def forward(self, tokens: Tensor | Sequence[Tensor], node_mask: Tensor | None = None) -> Any:
+        """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column.
+
+        Several groups of sentences, each with a length of its own, give a pair: a list with the logits of the parents of
+        each group, and a list with those of each column for the tokens of all groups, `[tokens, labels]`.
+        """
+        if not isinstance(tokens, Tensor):
+            return self._forward_groups(tokens)
         encoded = self.encoder.encode(self.input(tokens), node_mask)
         return [self.parent(encoded, node_mask), *(head(encoded) for head in self.labels)]
+
+    def _forward_groups(self, groups: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        encoded = self.encoder.encode_groups([self.input(tokens) for tokens in groups])
+        nodes = torch.cat([each.nodes.flatten(0, 1) for each in encoded])[None]  # (1, tokens of all groups, dim)
+        everywhere = Encoded(nodes, nodes[:, :, None])
+        return [self.parent(each) for each in encoded], [head(everywhere)[0] for head in self.labels]
 
     def description(self) -> dict[str, Any]:
         columns = {name: list(labels) for name, labels in self.columns.items()}
@@ -313,22 +326,36 @@ class ParsingData(TaskData):
     def new_model(self, settings: Mapping[str, Any]) -> GraphParser:
         return self.Model(settings, self.tokens, self.columns)
 
-    def batches(self, rows: Tensor) -> Iterator[SentenceBatch]:
+    def batches(self, rows: Tensor) -> Iterator[list[SentenceBatch]]:
+        """Groups of sentences of equal length that are computed together."""
+        groups: list[SentenceBatch] = []
+        edges = 0
         for batch in self._table.batches(rows, TRAIN_EDGES):
             if self._settings.unknown:
                 hidden = self._is_rare[batch.tokens] & (torch.rand(batch.tokens.shape) < self._settings.unknown)
                 batch = replace(batch, tokens=batch.tokens.masked_fill(hidden, UNKNOWN))
-            yield batch
+            if groups and edges + batch.edges > TRAIN_EDGES:
+                yield groups
+                groups, edges = [], 0
+            groups.append(batch)
+            edges += batch.edges
+        if groups:
+            yield groups
 
     def weight(self, rows: Tensor) -> float:
         return float(self._table.sizes[rows].sum())
 
-    def loss(self, model: nn.Module, batch: SentenceBatch, device: torch.device) -> Tensor:
-        targets = batch.targets.to(device)  # (B, n, 1 + columns)
-        losses = []
-        for logits, target in zip(model(batch.tokens.to(device)), targets.unbind(-1), strict=True):
-            exact = logits if logits.dtype == torch.float64 else logits.float()
-            losses.append(F.cross_entropy(exact.flatten(0, 1), target.flatten(), reduction="sum"))
+    def loss(self, model: nn.Module, batch: list[SentenceBatch], device: torch.device) -> Tensor:
+        parents, labels = model([group.tokens.to(device) for group in batch])
+        found = [logits.flatten(0, 1) for logits in parents]  # (tokens of the group, n) each
+        wanted = [group.targets[..., 0].flatten() for group in batch]
+        everywhere = torch.cat([group.targets.flatten(0, 1) for group in batch])  # (tokens, 1 + columns)
+        found += labels
+        wanted += everywhere.unbind(-1)[1:]
+        losses = [
+            F.cross_entropy(exact(logits), target.to(device), reduction="sum")
+            for logits, target in zip(found, wanted, strict=True)
+        ]
         return torch.stack(losses).sum()
 
     def evaluation_rows(self) -> int:
@@ -371,6 +398,11 @@ class ParsingData(TaskData):
                 chosen = matches[torch.tensor([each == group for each in groups])]
                 scores[f"{split}/{group or 'no group'}"] = float(chosen.double().mean())
         return scores
+
+
+def exact(logits: Tensor) -> Tensor:
+    """Losses are sums over many tokens: never in 16 bits."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def _best_alone(logits: Tensor) -> Tensor:
