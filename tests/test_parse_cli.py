@@ -323,10 +323,10 @@ TREE = """\
 
 """
 TREE_DRAWN = """\
-       ╭───root───╮
-       │  ╭─dep─╮ │
-      ●│  ▼     │ ▼
-ROOT    Emma    ran
+  ╭───root────╮
+  │    ╭─dep─╮│
+ ●│    ▼     │▼
+ROOT  Emma   ran
 """
 
 

@@ -56,7 +56,7 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", s
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs or graphs.")],
+    task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs, graphs or dependency.")],
     data: DataOption,
     preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,

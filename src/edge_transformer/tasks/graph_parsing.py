@@ -74,8 +74,8 @@ class GraphParser(TaskModel):
     def forward(self, tokens: Tensor | Sequence[Tensor], node_mask: Tensor | None = None) -> Any:
         """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column.
 
-        Several groups of sentences, each with a length of its own, give a pair: a list with the logits of the parents of
-        each group, and a list with those of each column for the tokens of all groups, `[tokens, labels]`.
+        Several groups of sentences, each with a length of its own, give a pair: a list with the logits of the parents
+        of each group, and a list with those of each column for the tokens of all groups, `[tokens, labels]`.
         """
         if not isinstance(tokens, Tensor):
             return self._forward_groups(tokens)
