@@ -57,12 +57,17 @@ def test_work_runs_on_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) ->
     torch.set_num_threads(2)
     monkeypatch.setattr("edge_transformer.attention.native._SMALLEST_SHARE", 1)
     use_pool = native.library().edge_transformer_use_pool
-    calls = []
+    calls: list[int] = []
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
     real = signature(native._torch_threads().value)  # type: ignore[union-attr, arg-type]
-    counting = signature(lambda *arguments: (calls.append(arguments[2]), real(*arguments))[1])
+
+    def counting(work: int, data: int, threads: int, flags: int) -> None:
+        calls.append(threads)
+        real(work, data, threads, flags)
+
+    called = signature(counting)  # kept as long as it may be called
     try:
-        use_pool(counting)
+        use_pool(called)
         pooled = triangular_attention(*parts, engine="native")
         use_pool(None)
         threaded = triangular_attention(*parts, engine="native")

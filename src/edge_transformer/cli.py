@@ -35,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Edge Transformers: a vector on every pair of nodes, updated by triangular attention.",
 )
-data_app = typer.Typer(**HELP, help="Generate data, or look at what is in a folder of it.")
+data_app = typer.Typer(**HELP, help="Generate, derive or split data, or look at what is in a folder of it.")
 app.add_typer(data_app, name="data")
 data_app.command("derive")(derive)
 data_app.command("divergence")(divergence)
@@ -310,17 +310,17 @@ def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled 
         "best accuracy",
     ):
         table.add_column(column, justify="left" if column == "split" else "right")
-    for name, split in facts.splits.items():
-        fewest, most = split.nodes
+    for name, rows in facts.splits.items():
+        fewest, most = rows.nodes
         table.add_row(
             name,
-            f"{split.rows:,}",
-            f"{split.graphs:,}",
-            f"{split.chains:,}",
+            f"{rows.rows:,}",
+            f"{rows.graphs:,}",
+            f"{rows.chains:,}",
             f"{fewest}" if fewest == most else f"{fewest}-{most}",
-            f"{split.in_train:,}",
-            f"{split.unanswerable:,}",
-            f"{split.best:.1%}",
+            f"{rows.in_train:,}",
+            f"{rows.unanswerable:,}",
+            f"{rows.best:.1%}",
         )
     out.print(table)
     for title, counts in (("relations", facts.relations), ("answers", facts.targets)):

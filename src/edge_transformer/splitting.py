@@ -19,7 +19,7 @@ from .errors import UserError
 
 TRAIN, HELD, UNUSED = 0, 1, 2  # where a row is; dev and test are one set until the end, so that they are alike
 _CHANGE = {TRAIN: (1, 0), HELD: (0, 1), UNUSED: (0, 0)}  # what a row adds to the counts of train and of held rows
-GROWTH_ROUNDS, SWAP_ROUNDS = 40, 60
+GROWTH_ROUNDS, SWAP_ROUNDS = 40, 150
 STARTS = 4
 HALVINGS = 10
 _FIRST_ROWS = 50

@@ -194,6 +194,10 @@ def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySent
     assert data.evaluate(data.new_model(EDGE), CPU)["valid LAS"] <= 1 / 9
     with pytest.raises(UserError, match=r"data.max_tokens = 3: leaves none of 1 sentences"):
         make_data([long], TreebankSettings(max_tokens=3))
+    endless = tree(["a"] * 513, [0, *[1] * 512], ["root", *["dep"] * 512])
+    assert make_data([*trees, endless]).train_rows == len(trees)
+    with pytest.raises(DataError, match="a sentence of 513 words; expected at most 512"):
+        make_data(trees, test=(endless,))
 
 
 def test_the_label_of_the_root() -> None:

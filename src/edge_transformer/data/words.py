@@ -101,9 +101,8 @@ class WordTypes:
     def _build(self) -> tuple[Tensor, Tensor]:
         if self._built is None:
             words = torch.tensor([self.lexicon.word(form) for form in self._numbers], dtype=torch.long)
-            letters = torch.full((len(self), MOST_LETTERS), PADDING, dtype=torch.int32)
-            for row, form in zip(letters.unbind(0), self._numbers, strict=True):
-                spelling = self.lexicon.spell(form)
-                row[: len(spelling)] = torch.tensor(spelling, dtype=torch.int32)
+            spelt = map(self.lexicon.spell, self._numbers)
+            rows = [spelling + [PADDING] * (MOST_LETTERS - len(spelling)) for spelling in spelt]
+            letters = torch.tensor(rows, dtype=torch.int32).reshape(-1, MOST_LETTERS)
             self._built = words, letters
         return self._built

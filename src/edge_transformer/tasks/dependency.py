@@ -20,7 +20,7 @@ from ..data.treebank_scores import TreeCounts
 from ..data.treebanks import DependencySentence
 from ..data.vocab import Vocab
 from ..data.words import UNKNOWN, Lexicon, WordTypes
-from ..errors import UserError
+from ..errors import DataError, UserError
 from ..files import fingerprint
 from .base import Progress, TaskData, TaskModel
 from .tree_parser import MAX_WORDS, TreeParser, predict_trees, trees_of
@@ -76,6 +76,9 @@ class TreebankTask(TaskData):
         self._train = [tree for tree in trees if tree.size <= most]
         self._left_out = len(trees) - len(self._train)
         self._splits = {split: trees for split, trees in data.splits.items() if split != "train"}
+        for tree in (tree for trees in self._splits.values() for tree in trees):
+            if tree.size > MAX_WORDS:  # in training they are left out, but a score without them would be another one
+                raise DataError(tree.source, tree.line, f"a sentence of {tree.size} words", f"at most {MAX_WORDS}")
         if model is None:
             if not self._train:
                 raise UserError(f"data.max_tokens = {most}: leaves none of {len(trees)} sentences to train on")
@@ -104,12 +107,8 @@ class TreebankTask(TaskData):
             wanted = [split for split in wanted if split != "test"]
         if not set(wanted) & {"dev", "test"}:
             raise UserError(f"{folder}: found no file to score; expected dev.conllu or test.conllu")
-        if model is not None:
-            data = read_treebank(folder, wanted, settings.split, progress, MAX_WORDS)
-        else:  # a training sentence may be of any length: those that are too long are left out
-            data = read_treebank(folder, wanted, settings.split, progress)
-        hashed = fingerprint(treebank_paths(folder))
-        return cls(data, hashed, settings, cast(TreeParser | None, model))
+        data = read_treebank(folder, wanted, settings.split, progress)
+        return cls(data, fingerprint(treebank_paths(folder)), settings, cast(TreeParser | None, model))
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
