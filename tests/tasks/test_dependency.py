@@ -272,11 +272,17 @@ def test_no_numbers_no_trees() -> None:
 
 # --- training and parsing ---------------------------------------------------------------------------------------------
 
-TINY = {"model.dim": 16, "model.heads": 2, "model.layers": 2, "model.characters": 8, "train.batch_size": 40}
-TINY |= {"train.average": 0.0, "train.warmup_steps": 5, "train.epochs": 4, "train.evaluate_every": 1}
+TINY: dict[str, Any] = {"model.dim": 16, "model.heads": 2, "model.layers": 2, "model.characters": 8}
+TINY |= {
+    "train.batch_size": 40,
+    "train.average": 0.0,
+    "train.warmup_steps": 5,
+    "train.epochs": 4,
+    "train.evaluate_every": 1,
+}
 
 
-def make_trainer(folder: Path, out: Path, preset: str = "dependency/cpu", **changes: Any) -> Trainer:
+def make_trainer(folder: Path, out: Path, changes: Mapping[str, Any], preset: str = "dependency/cpu") -> Trainer:
     run = RunConfig.from_preset("dependency", preset, {**TINY, **changes}, seed=3)
     return Trainer(run, run.load_data(folder), out, Hardware("cpu", threads=1), "a command")
 
@@ -289,7 +295,7 @@ def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: i
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees, test=trees[:7])
     changes = {"train.epochs": epochs, "train.lr": 0.005, "data.unknown": 0.0, "model.input_dropout": 0.0}
     changes |= {"model.dropout": 0.0, "train.evaluate_every": 100, "model.dim": 32}
-    trainer = make_trainer(folder, tmp_path / "run", preset, **changes)
+    trainer = make_trainer(folder, tmp_path / "run", changes, preset)
     record = trainer.train()
     assert record is not None
     assert set(record.metrics) == {"valid LAS", "valid UAS", "valid EM", "LAS", "UAS", "EM", "loss"}
@@ -307,12 +313,12 @@ def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: i
 
 def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence], tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5])
-    whole = make_trainer(folder, tmp_path / "whole", **{"train.steps": 11})
+    whole = make_trainer(folder, tmp_path / "whole", {"train.steps": 11})
     assert whole.batches_an_epoch == -(-sum(each.size for each in trees) // 40)
     assert whole.total_steps == 11
     assert whole.train() is not None
     assert [entry["step"] for entry in whole.history][-1] == 11
-    cut = make_trainer(folder, tmp_path / "cut", **{"train.steps": 11})
+    cut = make_trainer(folder, tmp_path / "cut", {"train.steps": 11})
     for _ in range(7):
         epoch, place = divmod(cut.step, cut.batches_an_epoch)
         cut.take_step(cut._epoch(epoch)[place])
@@ -320,7 +326,7 @@ def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence],
     cut.loss_weight = 1.0
     cut.save_checkpoint()
     cut.release_folder()
-    again = make_trainer(folder, tmp_path / "cut", **{"train.steps": 11})
+    again = make_trainer(folder, tmp_path / "cut", {"train.steps": 11})
     assert again.step == 7
     assert again.train() is not None
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
@@ -449,7 +455,7 @@ def test_a_step_on_ewt(tmp_path: Path) -> None:
         with open(EWT / f"en_ewt-ud-{split}.conllu", encoding="utf-8", newline="\n") as file:
             blocks = file.read(1_000_000).split("\n\n")[:count]
         (tmp_path / f"{split}.conllu").write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8", newline="\n")
-    trainer = make_trainer(tmp_path, tmp_path / "run", **{"train.steps": 2, "train.batch_size": 200})
+    trainer = make_trainer(tmp_path, tmp_path / "run", {"train.steps": 2, "train.batch_size": 200})
     assert trainer.data.train_rows > 200
     record = trainer.train()
     assert record is not None
