@@ -55,6 +55,24 @@ def test_lengths_and_numbers(stories: list[Story]) -> None:
     assert {each.target for each in made} <= {each.target for each in stories}
 
 
+def test_edges_can_be_kept(stories: list[Story]) -> None:
+    plain = spliced_stories(stories, 200, longest=6, seed=3)
+    assert all(len(each.edges) == each.k for each in plain)
+    kept = spliced_stories(stories, 200, longest=6, seed=3, keep=0.5)
+    assert {each.k for each in kept} == {4, 5, 6}
+    more = [len(each.edges) - each.k for each in kept]
+    assert 50 < sum(count > 0 for count in more) < 195
+    for each, count in zip(kept, more, strict=True):
+        assert len(set(each.edges)) == len(each.edges)
+        told_twice = each.edges[each.k :]
+        chain = dict(each.edges[: each.k])
+        for start, end in told_twice:  # the other way leads to the same person
+            node = chain[start]
+            while node != end:
+                node = chain[node]
+        assert len(told_twice) == count
+
+
 def test_the_seed_decides(stories: list[Story]) -> None:
     assert spliced_stories(stories, 50, 6, seed=3) == spliced_stories(stories, 50, 6, seed=3)
     assert spliced_stories(stories, 50, 6, seed=3) != spliced_stories(stories, 50, 6, seed=4)

@@ -2,19 +2,23 @@
 
 A story says how two people are related, so it can stand in the place of any edge with that relation: where Bob is
 told to be the son of Ann, another story whose answer is "son" may be told of the two instead. What followed still
-follows. The new story is longer than both, and nothing is in it that the training rows do not say.
+follows. The new story is longer than both, and nothing is in it that the training rows do not say. The edge itself may
+be told as well: then there are two ways from one to the other, as in stories that come back to a person.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .clutrr import Story
 
 
-def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: int) -> list[Story]:
+def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: int, keep: float = 0.0) -> list[Story]:
     """`count` stories, all longer than the longest of `stories` and of at most `longest` relations, all lengths alike.
+
+    An edge in whose place a story was told is kept with the probability `keep`; such edges are not counted.
 
     Stories whose graph has different answers in different rows take no part. Fewer come back, or none, where the
     answers of the stories are never relations of their edges.
@@ -28,8 +32,10 @@ def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: in
         if len(story.edges) > 1:
             by_answer.setdefault(story.target, []).append(story)
     chance = random.Random(seed)
-    made = (_grow(chance.choice(usable), by_answer, chance.randint(shortest, longest), chance) for _ in range(count))
-    return [story for story in made if len(story.edges) >= shortest]
+    made = (
+        _grow(chance.choice(usable), by_answer, chance.randint(shortest, longest), keep, chance) for _ in range(count)
+    )
+    return [story for story in made if story.k >= shortest]
 
 
 def splice(story: Story, edge: int, part: Story) -> Story:
@@ -47,8 +53,9 @@ def splice(story: Story, edge: int, part: Story) -> Story:
     )
 
 
-def _grow(story: Story, by_answer: dict[str, list[Story]], length: int, chance: random.Random) -> Story:
+def _grow(story: Story, by_answer: dict[str, list[Story]], length: int, keep: float, chance: random.Random) -> Story:
     """Splice until the story has that length, or as near below it as can be."""
+    kept: list[tuple[tuple[int, int], str]] = []
     while True:
         missing = length - len(story.edges)
         fitting = [
@@ -58,8 +65,18 @@ def _grow(story: Story, by_answer: dict[str, list[Story]], length: int, chance: 
             if part is not None
         ]
         if not fitting:
-            return story
-        story = splice(story, *chance.choice(fitting))
+            break
+        edge, part = chance.choice(fitting)
+        if chance.random() < keep:
+            kept.append((story.edges[edge], story.relations[edge]))
+        story = splice(story, edge, part)
+    more = [fact for fact in dict(kept).items() if fact[0] not in story.edges]
+    return replace(
+        story,
+        edges=(*story.edges, *(edge for edge, _ in more)),
+        relations=(*story.relations, *(relation for _, relation in more)),
+        needed=len(story.edges),
+    )
 
 
 def _choose(parts: list[Story], missing: int, chance: random.Random) -> Story | None:
