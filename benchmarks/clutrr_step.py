@@ -74,6 +74,8 @@ def main() -> None:
 
         def plain_step(rows: Tensor) -> None:
             labels, real, query, target = (column[rows] for column in columns)
+            most = int(real.sum(1).max())  # each batch is padded to its own largest graph
+            labels, real = labels[:, :most, :most], real[:, :most]
             take_plain_step(plain, optimizer, nn.functional.cross_entropy(plain(labels, real, query), target))
 
         batches = shuffled_batches(data.train_rows, run.train.batch_size, seed=1, epoch=0)

@@ -64,5 +64,5 @@ def test_a_folder_goes_before_a_bundled_model(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_unknown_name_is_told_which_there_are() -> None:
-    with pytest.raises(UserError, match=r"huge: no such folder; .* or one of clutrr-small"):
+    with pytest.raises(UserError, match=rf"huge: no such folder; .* or one of {', '.join(bundled_models())}"):
         et.load("huge")

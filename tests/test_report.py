@@ -199,6 +199,14 @@ def test_a_metric_that_some_runs_lack_says_so(tmp_path: Path) -> None:
     assert table_lines(report)[2][3:5] == ["100.0 ± 0.0", "90.0 (of 1)"]
 
 
+def test_trials_on_validation_rows_are_listed_below_the_table(tmp_path: Path) -> None:
+    trial = run(1, {"valid k=10": 0.75, "loss": 0.1}, overrides={"data.test": False})
+    report = write(tmp_path, [*runs([0.5, 0.7]), trial])
+    assert all("data.test" not in cell for line in table_lines(report) for cell in line)
+    text = report.path.read_text()
+    assert "`data.test=false`: valid k=10 75.0" in text
+
+
 def test_sources_below_a_table(tmp_path: Path) -> None:
     records = [*runs([0.9, 0.8, 0.7]), *runs([0.9], preset="clutrr/paper", versions={"torch": "2.6.0"})]
     text = write(tmp_path, records).path.read_text()

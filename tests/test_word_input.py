@@ -18,6 +18,8 @@ PLACES = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]])
 def test_edges_are_those_of_the_plain_way(ends: bool, characters: int, max_distance: int | None) -> None:
     torch.manual_seed(1)
     input_ = WordInput(4, 6, 8, characters=characters, max_distance=max_distance, ends=ends, dropout=0.5).eval()
+    if input_.ends is not None:
+        torch.nn.init.normal_(input_.ends.weight)
     edges = input_(WORDS, LETTERS, PLACES)
     assert edges.shape == (2, 5, 5, 8)
     for row, places in enumerate(PLACES.tolist()):

@@ -21,6 +21,7 @@ from .machine_cli import bench, info
 from .parse_cli import parse
 from .split_cli import divergence, split
 from .sweep_cli import sweep
+from .translate_cli import translate
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 MAX_SCORES_ABREAST = 12  # more go below each other
@@ -46,6 +47,7 @@ app.command()(explain)
 app.command("explain-score")(explain_score)
 app.command()(parse)
 app.command()(sweep)
+app.command()(translate)
 
 out = Console(highlight=False)  # results; progress and errors go to standard error
 
@@ -56,7 +58,7 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", s
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs, graphs or dependency.")],
+    task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs, graphs, dependency or seq2seq.")],
     data: DataOption,
     preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
@@ -84,6 +86,8 @@ def train(
     - `edge-transformer train clutrr --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
 
     - `edge-transformer train cogs --data cogs --preset cogs/cpu`
+
+    - `edge-transformer train seq2seq --data scan --preset scan/cpu`
 
     - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """

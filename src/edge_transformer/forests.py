@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from ufal.chu_liu_edmonds import chu_liu_edmonds
+
+from .errors import UserError
 
 
 def best_forests(scores: Tensor) -> Tensor:
@@ -19,7 +20,7 @@ def best_forests(scores: Tensor) -> Tensor:
     A token without a parent is its own. Scores must be finite.
     """
     if not torch.isfinite(scores).all():
-        raise ValueError("scores with nan or inf; expected finite numbers")
+        raise UserError("the model's scores have nan or inf among them; expected finite numbers: did training diverge?")
     parents = scores.argmax(-1).cpu()  # (B, n) the best of each token for itself; mostly a forest already
     for row in (~are_forests(parents)).nonzero().flatten().tolist():
         parents[row] = _best_forest(scores[row])
@@ -35,6 +36,8 @@ def are_forests(parents: Tensor) -> Tensor:
 
 
 def _best_forest(scores: Tensor) -> Tensor:
+    from ufal.chu_liu_edmonds import chu_liu_edmonds  # late: only who asks for forests needs this compiled package
+
     size = len(scores)
     table = np.full((size + 1, size + 1), -np.inf)  # node 0 is the root
     own = scores.detach().double().cpu().numpy()

@@ -126,7 +126,7 @@ def _section(table: ResultTable, image: str) -> str:
 
 def _validation(table: ResultTable) -> list[str]:
     lines = []
-    for row in table.rows:
+    for row in (*table.rows, *table.trials):
         scores = [metric for metric in sorted(row.scores, key=natural) if is_validation(metric)]
         if scores:
             texts = [" ".join((escape(metric), *filter(None, _numbers(row, metric)))) for metric in scores]

@@ -68,6 +68,7 @@ class ResultTable:
     name: str  # for files
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
+    trials: tuple[Row, ...]  # rows with scores on validation rows alone, which have no place in the table
     data: tuple[str, ...]
     commands: tuple[str, ...]
     versions: str
@@ -142,6 +143,7 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
             changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
             rows.append(_our_row(name, runs, changed, paper))
         rows += [paper] if paper else []
+    tested = [row for row in rows if not all(map(is_validation, row.scores))] or rows
     metrics = {metric for row in rows for metric in row.scores if not is_validation(metric)}
     columns = [metric for metric in task.get("columns", sorted(metrics, key=natural)) if metric in metrics]
     axis = _common_axis(columns)
@@ -149,7 +151,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         title=title,
         name=_file_name(f"{records[0].task}-{title.removeprefix(task.get('title', records[0].task))}"),
         metrics=tuple(columns),
-        rows=tuple(rows),
+        rows=tuple(tested),
+        trials=tuple(row for row in rows if row not in tested),
         data=_describe_data(records),
         commands=_commands(records),
         versions=_versions(records),

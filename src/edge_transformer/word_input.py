@@ -39,6 +39,8 @@ class WordInput(nn.Module):
         if self.distances is not None:
             nn.init.xavier_uniform_(self.distances.weight)
         self.ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+        if self.ends is not None:
+            nn.init.zeros_(self.ends.weight)  # words are large beside distances, which would not be heard at first
 
     def forward(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
         """The different words of a batch, and which of them stands where.

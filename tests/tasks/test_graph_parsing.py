@@ -298,9 +298,8 @@ def test_what_is_no_sentence_is_said(model: GraphParser, value: Any) -> None:
         model.predict([value])
 
 
-def test_a_single_text_is_no_list_of_sentences(model: GraphParser) -> None:
-    with pytest.raises(UserError, match="expected a list of sentences"):
-        model.parse("Ann ran .")
+def test_a_single_text_has_a_single_graph(model: GraphParser) -> None:
+    assert model.parse("Ann ran .") == model.parse(["Ann ran ."])[0]
 
 
 def test_unknown_words_are_named(model: GraphParser) -> None:

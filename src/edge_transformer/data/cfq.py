@@ -17,11 +17,10 @@ from ..files import fingerprint
 from .json_rows import read_json_array
 from .pairs import Pair, PairData, make_pair, open_text
 from .sparql import tokenise
+from .split_files import read_split_file
 
-SPLIT_KEYS = {"train": "trainIdxs", "dev": "devIdxs", "test": "testIdxs"}
 QUESTION = "questionPatternModEntities"
 QUERIES = ("sparqlPatternModEntities", "sparql")  # with M0, M1, ... for the entities of the question; with their names
-MAX_SPLIT_FILE = 1 << 27  # characters
 _APART = str.maketrans({mark: f" {mark} " for mark in string.punctuation})
 
 
@@ -42,7 +41,7 @@ def read_cfq(
         progress: is told each row of the dataset.
     """
     dataset, split = Path(dataset), Path(split)
-    numbers = read_split(split)
+    numbers = read_split_file(split)
     wanted = {number for part in numbers.values() for number in part}
     rows: dict[int, Pair] = {}
     count = 0
@@ -58,35 +57,6 @@ def read_cfq(
     name = f"cfq-{split.name.removesuffix('.gz').removesuffix('.json')}"
     parts = {part: tuple(rows[number] for number in chosen) for part, chosen in numbers.items()}
     return PairData(name, fingerprint([dataset, split]), parts)
-
-
-def read_split(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """The row numbers of each part of a split. No row is in two parts."""
-    with open_text(path) as file:
-        try:
-            text = file.read(MAX_SPLIT_FILE + 1)
-            if len(text) > MAX_SPLIT_FILE:
-                raise DataError(path, None, "a longer file", f"at most {MAX_SPLIT_FILE} characters")
-            value = json.loads(text)
-        except DataError:
-            raise
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                path, None, f"no JSON ({error})", f"an object with {', '.join(SPLIT_KEYS.values())}"
-            ) from error
-    if not isinstance(value, dict):
-        raise DataError(path, None, f"a {type(value).__name__}", f"an object with {', '.join(SPLIT_KEYS.values())}")
-    parts = {}
-    taken: dict[int, str] = {}
-    for part, key in SPLIT_KEYS.items():
-        numbers = value.get(key)
-        if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise DataError(path, None, f"{key} = {json.dumps(numbers)}", "a list of row numbers")
-        for number in numbers:
-            if taken.setdefault(number, key) != key:
-                raise DataError(path, None, f"row {number} in {taken[number]} and in {key}", "each row in one part")
-        parts[part] = tuple(numbers)
-    return parts
 
 
 def read_cfq_rows(path: str | Path, query: str | None = None, wanted: set[int] | None = None) -> Iterator[Pair | None]:

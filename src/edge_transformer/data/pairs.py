@@ -48,12 +48,13 @@ def read_pairs(
     if not folder.is_dir():
         wanted = ", ".join(f"{split}.tsv" for split in splits)
         raise UserError(f"{folder}: no such folder; expected one with {wanted}, plain or gzipped")
-    files = {split: _file_of(folder, split) for split in splits}
+    files = {split: file_of_split(folder, split) for split in splits}
     rows = {split: tuple(told(read_pair_file(path), progress)) for split, path in files.items()}
     return PairData(folder.resolve().name, fingerprint(files.values()), rows)
 
 
-def _file_of(folder: Path, split: str) -> Path:
+def file_of_split(folder: Path, split: str) -> Path:
+    """`SPLIT.tsv` or `SPLIT.tsv.gz` of a folder, which must have one of them."""
     plain, gzipped = folder / f"{split}.tsv", folder / f"{split}.tsv.gz"
     found = [path for path in (plain, gzipped) if path.is_file()]
     if len(found) == 2:

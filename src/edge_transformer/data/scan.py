@@ -26,11 +26,7 @@ def read_scan(folder: str | Path, name: str | None = None, progress: Callable[[i
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a SCAN folder with tasks_train_NAME.txt")
-    found: dict[str, dict[str, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        match = _FILE.fullmatch(path.name)
-        if match:
-            found.setdefault(match[2], {}).setdefault(match[1], path)
+    found = scan_files(folder)
     if name is None and len(found) != 1:
         raise UserError(f"{folder}: found the splits {', '.join(found) or 'none'}; expected one, or its name")
     name = next(iter(found)) if name is None else name
@@ -42,6 +38,16 @@ def read_scan(folder: str | Path, name: str | None = None, progress: Callable[[i
     ordered = {part: files[part] for part in _ORDER if part in files}
     rows = {part: tuple(told(read_scan_file(path), progress)) for part, path in ordered.items()}
     return PairData(f"scan-{name}", fingerprint(ordered.values()), rows)
+
+
+def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
+    """The files of a folder by the names of the splits they belong to, and by their parts: train, dev, test."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(Path(folder).iterdir()):
+        match = _FILE.fullmatch(path.name)
+        if match:
+            found.setdefault(match[2], {}).setdefault(match[1], path)
+    return found
 
 
 def read_scan_file(path: str | Path) -> Iterator[Pair]:

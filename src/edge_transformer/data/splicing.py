@@ -4,6 +4,9 @@ A story says how two people are related, so it can stand in the place of any edg
 told to be the son of Ann, another story whose answer is "son" may be told of the two instead. What followed still
 follows. The new story is longer than both, and nothing is in it that the training rows do not say. The edge itself may
 be told as well: then there are two ways from one to the other, as in stories that come back to a person.
+
+Only relations are compared. Who is a wife in one story may be told to have a wife by another: such families are none
+that one meets, but the answers follow from the relations all the same.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ def _load() -> ctypes.CDLL | str:
 
 
 def _torch_threads() -> ctypes.c_void_p | None:
-    """The function that runs work on the threads of PyTorch's pool; None where its OpenMP is of another make."""
+    """The function that runs work on the threads of GNU's OpenMP, which PyTorch's builds for Linux use; None elsewhere.
+
+    A process with a second OpenMP that was loaded before gives that one, which works too.
+    """
     try:
         return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
     except (AttributeError, TypeError):  # not GNU's OpenMP, or a system without a table of all loaded functions

@@ -10,6 +10,8 @@ from .clutrr import RelationData, RelationModel
 from .cogs import CogsData, CogsParser
 from .dependency import TreebankTask
 from .graph_parsing import GraphParser, ParsingData
+from .seq2seq import Seq2SeqData
+from .translator import Translator
 from .tree_parser import TreeParser
 
 
@@ -25,6 +27,7 @@ TASKS = {
     "cogs": Task(CogsData, CogsParser),
     "graphs": Task(ParsingData, GraphParser),
     "dependency": Task(TreebankTask, TreeParser),
+    "seq2seq": Task(Seq2SeqData, Translator),
 }
 
 

@@ -249,7 +249,7 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
-            **({"spliced_rows": len(self._spliced)} if self._spliced else {}),
+            **({"spliced_rows": len(self._spliced), "spliced_k": self._settings.spliced_k} if self._spliced else {}),
             **({"valid_fingerprint": self._valid_fingerprint} if self._valid_fingerprint else {}),
         }
 

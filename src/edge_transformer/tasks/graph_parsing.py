@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from ..data.token_graph_folders import read_splits, token_graph_files
 from ..data.token_graphs import TokenGraph, json_of_line, tokens_from_json
 from ..data.vocab import Vocab
 from ..encoder import Encoded
-from ..errors import DataError, UserError
+from ..errors import DataError
 from ..files import fingerprint
 from ..forests import best_forests
 from ..heads import AttentionParentHead, NodeLabelHead, ParentHead
@@ -120,10 +120,14 @@ class GraphParser(TaskModel):
             raise
         yield from map(self._as_json, self._parse(waiting))
 
-    def parse(self, sentences: Sequence[str | Sequence[str]]) -> list[Parse]:
-        """The graphs of sentences, given as texts or as lists of tokens."""
+    @overload
+    def parse(self, sentences: str) -> Parse: ...  # type: ignore[overload-overlap]
+    @overload
+    def parse(self, sentences: Sequence[str | Sequence[str]]) -> list[Parse]: ...
+    def parse(self, sentences: str | Sequence[str | Sequence[str]]) -> Parse | list[Parse]:
+        """The graph of one sentence, given as a text; or those of several, given as texts or as lists of tokens."""
         if isinstance(sentences, str):
-            raise UserError(f"found the text {sentences!r}; expected a list of sentences")
+            return self.parse([sentences])[0]
         return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def logical_form(self, graph: TokenGraph) -> str | None:

@@ -1,0 +1,105 @@
+"""Folders of pairs of sequences: which of their files hold which rows.
+
+- Two columns: `train.tsv`, `dev.tsv` and `test.tsv`, plain or gzipped. Texts of one's own, or CFQ where it has been cut
+  into words.
+- SCAN: `tasks_train_NAME.txt` and `tasks_test_NAME.txt`, for one or more splits.
+- CFQ as its authors publish it: `dataset.json` and the file of a split, `NAME.json`, in the folder or in `splits/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UserError
+from .cfq import read_cfq
+from .pairs import Pair, file_of_split, read_pair_file, told
+from .scan import read_scan_file, scan_files
+from .sparql import parse
+from .split_files import SPLITS
+
+CFQ, SCAN, OTHER = "cfq", "scan", "pairs"  # what a folder holds
+_EXPECTED = "train.tsv, tasks_train_NAME.txt, or dataset.json with splits/NAME.json"
+_LOOKED_AT = 100  # targets that decide whether they are queries
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """The files of one split into train, dev and test."""
+
+    split: str  # its name
+    by_split: dict[str, Path]  # a file for each part; the same for all where one file holds all rows
+    reader: str  # which of the three forms they have
+    dataset: Path | None = None  # the rows that a split file picks from
+
+    def read(self, parts: Iterable[str], progress: Callable[[int], None] | None = None) -> dict[str, tuple[Pair, ...]]:
+        """The rows of these parts; `progress` is told each row."""
+        parts = list(parts)
+        if self.dataset is not None:
+            rows = read_cfq(self.dataset, self.by_split["train"], progress=progress).splits
+            return {part: rows[part] for part in parts}
+        read = read_scan_file if self.reader == SCAN else read_pair_file
+        return {part: tuple(told(read(self.by_split[part]), progress)) for part in parts}
+
+    def corpus(self, targets: Iterable[tuple[str, ...]]) -> str:
+        """What the folder holds: two columns are CFQ where the targets are queries."""
+        looked_at = [target for target, _ in zip(targets, range(_LOOKED_AT), strict=False)]
+        queries = self.reader == OTHER and all(parse(target) is not None for target in looked_at)
+        return CFQ if queries and looked_at else self.reader
+
+
+def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
+    """Find the files of a folder. `split` names the split, such as "mcd1", where there are several."""
+    folder = _checked(folder)
+    form, splits = _splits(folder)
+    if form == OTHER:  # such a folder has one split, whose name can be given to it
+        return PairFiles(split or folder.resolve().name, splits[""], form)
+    names = ", ".join(splits) or "none"
+    if split is None and len(splits) != 1:
+        raise UserError(f"{folder}: found the splits {names}; expected data.split to name one (--set data.split=NAME)")
+    chosen = next(iter(splits)) if split is None else split
+    if chosen not in splits:
+        raise UserError(f"{folder}: found the splits {names}; expected data.split={chosen} to be one of them")
+    return PairFiles(chosen, splits[chosen], form, _dataset(folder) if form == CFQ else None)
+
+
+def pair_paths(folder: str | Path) -> list[Path]:
+    """All files of all splits of a folder: what its fingerprint is taken of."""
+    folder = _checked(folder)
+    form, splits = _splits(folder)
+    paths = {path for files in splits.values() for path in files.values()}
+    dataset = _dataset(folder) if form == CFQ else None
+    return [*([dataset] if dataset else []), *sorted(paths)]
+
+
+def _checked(folder: str | Path) -> Path:
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with {_EXPECTED}")
+    return folder
+
+
+def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
+    """The form of a folder and the files of each of its splits."""
+    columns = [split for split in SPLITS if any((folder / f"{split}.tsv{end}").is_file() for end in ("", ".gz"))]
+    scan, dataset = scan_files(folder), _dataset(folder)
+    found = [name for name, there in (("TSV files", columns), ("SCAN", scan), ("dataset.json", dataset)) if there]
+    if len(found) != 1:
+        raise UserError(f"{folder}: found {' and '.join(found) or 'no pairs'}; expected one of {_EXPECTED}")
+    if columns:
+        return OTHER, {"": {split: file_of_split(folder, split) for split in columns}}
+    if scan:
+        return SCAN, {name: {part: files[part] for part in SPLITS if part in files} for name, files in scan.items()}
+    by_name: dict[str, Path] = {}
+    for place in (folder / "splits", folder):
+        for path in sorted([*place.glob("*.json"), *place.glob("*.json.gz")]):
+            name = path.name.removesuffix(".gz").removesuffix(".json")
+            if name != "dataset":
+                by_name.setdefault(name, path)
+    return CFQ, {name: dict.fromkeys(SPLITS, path) for name, path in by_name.items()}
+
+
+def _dataset(folder: Path) -> Path | None:
+    paths = [folder / f"dataset.json{end}" for end in ("", ".gz")]
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,289 @@
+"""Sequence to sequence: questions and queries (CFQ), commands and actions (SCAN), or any other pairs of texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..config import require_fraction, require_positive
+from ..data.pair_folders import CFQ, pair_files, pair_paths
+from ..data.pair_table import IGNORED, PairBatch, PairTable
+from ..data.pairs import Pair
+from ..data.sparql import same_query
+from ..data.vocab import Vocab
+from ..errors import DataError, UserError
+from ..files import fingerprint
+from .base import Progress, TaskData, TaskModel
+from .translator import END, MAX_WORDS, UNKNOWN, Translator, word_numbers
+
+TRAIN_EDGES = 20_000  # pairs of nodes computed at once in training; a larger batch is computed in parts
+HELD_OUT = "held-out"
+
+
+@dataclass(frozen=True)
+class Seq2SeqSettings:
+    """The `data:` section of a preset. Lengths count words, without the end of the sequence."""
+
+    split: str | None = None  # which one, such as mcd1, where the folder has several; else a name for it
+    max_target: int | None = None  # training pairs with a longer target are left out
+    train_rows: int | None = None  # train on a sample of so many pairs; the seed decides which
+    held_out: int = 0  # so many other pairs of the training file are scored too: the same distribution
+    lower_case: bool = False  # both sides
+    one_vocabulary: bool = True  # for both sides, with one table of embeddings
+    unknown: float = 0.0  # in training, a source word of only one pair is read as unknown with this probability
+    test: bool = True  # False leaves the test rows out, for runs that recipes are chosen by
+    test_max_target: int | None = None  # dev and test pairs with a longer target are left out of the scores
+    test_rows: int | None = None  # score a sample of so many pairs of dev, and of test: the same for all seeds
+    midway_rows: int = 200  # of dev and of the pairs held out, scored while training goes on
+
+    def __post_init__(self) -> None:
+        require_fraction(self, "unknown")
+        require_positive(self, "midway_rows")
+        for name in ("max_target", "train_rows", "test_max_target", "test_rows"):
+            if getattr(self, name) is not None:
+                require_positive(self, name)
+        if self.held_out < 0:
+            raise ValueError(f"held_out must not be negative, but is {self.held_out}")
+
+
+class Seq2SeqData(TaskData):
+    """Pairs as tensors, and how a model is trained and scored on them."""
+
+    Settings: ClassVar[type] = Seq2SeqSettings
+
+    def __init__(
+        self,
+        identity: Mapping[str, Any],
+        splits: Mapping[str, Sequence[Pair]],
+        settings: Seq2SeqSettings,
+        seed: int,
+        model: Translator | None = None,
+    ) -> None:
+        """`identity` names the data; `splits` has the pairs of train, dev and test, as far as they are wanted."""
+        self._identity, self._settings = dict(identity), settings
+        self._notes: list[str] = []
+        self._train: list[Pair] = []
+        self._splits: dict[str, list[Pair]] = {}
+        if "train" in splits:
+            self._train, held_out = self._divide(splits["train"], seed)
+            self._splits |= {HELD_OUT: held_out} if held_out else {}
+        for split in ("dev", "test"):
+            if split in splits:
+                self._splits[split] = self._choose(split, splits[split])
+        self._lower_case = settings.lower_case if model is None else model.lower_case
+        self.source: Vocab
+        self.target: Vocab | None
+        if model is None:
+            sources = {word for pair in self._train for word in self._cased(pair.source)}
+            targets = {word for pair in self._train for word in self._cased(pair.target)}
+            one = settings.one_vocabulary
+            self.source, self.target = (
+                Vocab.of(sources | targets if one else sources),
+                None if one else Vocab.of(targets),
+            )
+        else:
+            self.source, self.target = model.source, None if model.one_vocabulary else model.target
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: Seq2SeqSettings,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        files = pair_files(folder, settings.split)
+        wanted: list[str] = [part for part in ("dev", "test") if part in files.by_split]
+        if model is None:
+            if "train" not in files.by_split:
+                raise UserError(f"{folder}: found {', '.join(files.by_split)}; expected a training file as well")
+            wanted = ["train", *(part for part in wanted if part != "test" or settings.test)]
+        elif settings.held_out:
+            wanted = ["train", *wanted]
+        if wanted in ([], ["train"]) and not settings.held_out:
+            raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
+        splits = files.read(wanted, progress)
+        corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
+        identity = {
+            "name": Path(folder).resolve().name,
+            "fingerprint": fingerprint(pair_paths(folder)),
+            "corpus": corpus,
+            "split": files.split,
+        }
+        return cls(identity, splits, settings, seed, cast(Translator | None, model))
+
+    @classmethod
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+        if training and not _has_training(folder):
+            raise UserError(f"{folder}: found no training file; expected one such as train.tsv")
+        return fingerprint(pair_paths(folder))
+
+    # --- which rows -----------------------------------------------------------------------------------------------
+
+    def _divide(self, pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+        """The pairs to train on, and those that are held out of them."""
+        most = min(self._settings.max_target or MAX_WORDS, MAX_WORDS)
+        short = [pair for pair in pairs if len(pair.target) <= most and len(pair.source) <= MAX_WORDS]
+        held_out = self._settings.held_out
+        wanted = self._settings.train_rows or max(1, len(short) - held_out)
+        if held_out + wanted > len(short):
+            found = f"{len(short):,} of {len(pairs):,} training pairs with targets of at most {most} words"
+            raise UserError(f"found {found}; expected {wanted:,} to train on and {held_out:,} to hold out")
+        if len(short) < len(pairs):
+            left_out = f"{len(pairs) - len(short):,} of {len(pairs):,} pairs have targets of more than {most} words"
+            self._notes.append(f"train: {left_out} and are left out")
+        if held_out or wanted < len(short):
+            self._notes.append(f"train: {wanted:,} pairs are trained on, {held_out:,} others held out")
+        order = torch.randperm(len(short), generator=torch.Generator().manual_seed(seed))
+        chosen = order[held_out : held_out + wanted].sort().values.tolist()
+        return [short[row] for row in chosen], [short[row] for row in order[:held_out].sort().values.tolist()]
+
+    def _choose(self, split: str, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs of a split that are scored."""
+        settings, chosen = self._settings, list(pairs)
+        if settings.test_max_target is not None:
+            chosen = [pair for pair in pairs if len(pair.target) <= settings.test_max_target]
+        for pair in chosen:
+            if max(len(pair.source), len(pair.target)) > MAX_WORDS:
+                raise DataError(
+                    pair.path, pair.line, "a longer text", f"at most {MAX_WORDS} words, or data.test_max_target"
+                )
+        if settings.test_rows is not None and settings.test_rows < len(chosen):
+            chosen = [chosen[row] for row in _sample(len(chosen), settings.test_rows)]
+        if not chosen:
+            raise UserError(f"{split}: found no pair to score; expected data.test_max_target to leave some")
+        if len(chosen) < len(pairs):
+            self._notes.append(f"{split}: {len(chosen):,} of {len(pairs):,} pairs are scored")
+        return chosen
+
+    def _cased(self, words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word.lower() for word in words) if self._lower_case else tuple(words)
+
+    def _numbers(self, pair: Pair) -> tuple[list[int], list[int]]:
+        source, target = self._cased(pair.source), self._cased(pair.target)
+        return word_numbers(self.source, source), word_numbers(self.target or self.source, target)
+
+    # --- training -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _table(self) -> PairTable:
+        """The training pairs, made when the first of them are asked for: who only scores needs none."""
+        return PairTable([self._numbers(pair) for pair in self._train], END)
+
+    @cached_property
+    def _is_rare(self) -> Tensor:
+        """For each number of a word, whether the source of only one training pair has it: bool `[words]`."""
+        counts = Counter(word for pair in self._train for word in set(self._cased(pair.source)))
+        return torch.tensor([False, False, *(counts[word] == 1 for word in self.source)])
+
+    @property
+    def train_rows(self) -> int:
+        return len(self._train)
+
+    def train_sizes(self) -> Tensor:
+        return self._table.sizes
+
+    def identity(self) -> dict[str, Any]:
+        return {**self._identity, "train_rows": self.train_rows}
+
+    def notes(self) -> list[str]:
+        notes = list(self._notes)
+        for split, pairs in self._splits.items():
+            numbers = [self._numbers(pair) for pair in pairs]
+            for side, place, what in (("source", 0, "it is read as unknown"), ("target", 1, "they count as wrong")):
+                count = sum(UNKNOWN in pair[place] for pair in numbers)
+                if count:
+                    of = f"{count:,} of {len(pairs):,} {side}s have a word that no training pair has"
+                    notes.append(f"{split}: {of}; {what}")
+        return notes
+
+    def new_model(self, settings: Mapping[str, Any]) -> Translator:
+        longest = max(len(pair.target) for pair in self._train)
+        return Translator(settings, self.source, self.target, lower_case=self._lower_case, longest=longest)
+
+    def batches(self, rows: Tensor) -> Iterator[PairBatch]:
+        for batch in self._table.batches(rows, TRAIN_EDGES):
+            if self._settings.unknown:
+                hidden = self._is_rare[batch.source] & (torch.rand(batch.source.shape) < self._settings.unknown)
+                batch = replace(batch, source=batch.source.masked_fill(hidden, UNKNOWN))
+            yield batch
+
+    def weight(self, rows: Tensor) -> float:
+        """The loss is a mean over the words of the targets, their ends included."""
+        return float(self._table.target_sizes[rows].sum())
+
+    def loss(self, model: nn.Module, batch: PairBatch, device: torch.device) -> Tensor:
+        batch = batch.to(device)
+        logits = model(batch.source, batch.target, batch.source_mask)  # (B, T, words)
+        logits = logits if logits.dtype == torch.float64 else logits.float()  # a sum over many words: never in 16 bits
+        return F.cross_entropy(logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=IGNORED, reduction="sum")
+
+    # --- scores ---------------------------------------------------------------------------------------------------
+
+    def evaluation_rows(self) -> int:
+        return sum(map(len, self._splits.values()))
+
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for split, pairs in self._splits.items():
+            scores |= self._score(split, pairs, model, progress)
+        return scores
+
+    @cached_property
+    def _midway(self) -> dict[str, list[Pair]]:
+        """A few pairs of every split but test, where there are others: decoding takes longer than a step."""
+        splits = {split: pairs for split, pairs in self._splits.items() if split != "test"} or self._splits
+        few = self._settings.midway_rows
+        return {split: [pairs[row] for row in _sample(len(pairs), few)] for split, pairs in splits.items()}
+
+    def midway_rows(self) -> int:
+        return sum(map(len, self._midway.values()))
+
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for split, pairs in self._midway.items():
+            scores |= self._score(split, pairs, model, progress)
+        return scores
+
+    def _score(
+        self, split: str, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None
+    ) -> dict[str, float]:
+        """The part of pairs whose target is said word for word; of queries also the part that means the same."""
+        translator = cast(Translator, getattr(model, "module", model))  # training has wrapped it
+        numbers = [self._numbers(pair) for pair in pairs]
+        # What is longer than the target is wrong whatever follows, so that nothing more need be said.
+        limits = [len(target) + 1 for _, target in numbers]
+        found = translator.decode([source for source, _ in numbers], limits, progress=progress)
+        said = [each[0].tokens if each[0].finished else None for each in found]
+        right = [each == tuple(target) for each, (_, target) in zip(said, numbers, strict=True)]
+        # The names that reports know: EM is that of the test rows, and recipes may be chosen by what is called valid.
+        prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
+        scores = {f"{prefix}EM": sum(right) / len(pairs)}
+        if self._identity["corpus"] == CFQ:
+            same = [
+                exact or (each is not None and same_query(translator.target_words(each), self._cased(pair.target)))
+                for exact, each, pair in zip(right, said, pairs, strict=True)
+            ]
+            scores[f"{prefix}query EM"] = sum(same) / len(pairs)
+        return scores
+
+
+def _has_training(folder: Path) -> bool:
+    return any("train" in path.name or path.name.startswith("dataset.json") for path in pair_paths(folder))
+
+
+def _sample(count: int, wanted: int) -> list[int]:
+    """So many of `count` rows, or all of them; the same for all seeds."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    return order[:wanted].sort().values.tolist()
