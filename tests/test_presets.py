@@ -25,6 +25,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides i
         "labels": ["nsubj", "root"],
         "root_label": "root",
     },
+    "seq2seq": {"source": ["did", "m0"], "target": None, "lower_case": True, "longest": 9},
 }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from edge_transformer.data.cfq import find_cfq, question_words, read_cfq, read_cfq_rows, read_split
+from edge_transformer.data.cfq import find_cfq, question_words, read_cfq, read_cfq_rows
+from edge_transformer.data.split_files import read_split_file
 from edge_transformer.errors import DataError, UserError
 
 OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cfq"
@@ -74,7 +75,7 @@ def test_official_splits(name: str) -> None:
     path = OFFICIAL / f"splits/{name}.json.gz"
     if not path.is_file():
         pytest.skip(f"needs the official splits of CFQ in {path}")
-    parts = read_split(path)
+    parts = read_split_file(path)
     sizes = (95_744, 11_967, 11_967) if name == "random_split" else (95_743, 11_968, 11_968)
     assert tuple(map(len, parts.values())) == sizes
     assert max(max(rows) for rows in parts.values()) < 239_357
@@ -136,10 +137,10 @@ def test_broken_rows_are_named(rows: Any, line: int | None, found: str, expected
 @pytest.mark.parametrize(
     ("split", "found"),
     [
-        ([], "a list"),
-        ({"trainIdxs": [0]}, "devIdxs = null"),
-        ({**SPLIT, "testIdxs": [-1]}, r"testIdxs = \[-1\]"),
-        ({**SPLIT, "testIdxs": [True]}, r"testIdxs = \[true\]"),
+        ([], "list"),
+        ({"trainIdxs": [0]}, "the keys trainIdxs"),
+        ({**SPLIT, "testIdxs": [-1]}, r"testIdxs\[0\] = -1"),
+        ({**SPLIT, "testIdxs": [True]}, r"testIdxs\[0\] = true"),
         ({**SPLIT, "testIdxs": [3]}, "row 3 in trainIdxs and in testIdxs"),
         ({**SPLIT, "testIdxs": [17]}, "row 17; expected rows of .*dataset.json, which are 0 to 4"),
     ],

@@ -48,7 +48,10 @@ def test_two_columns(tmp_path: Path) -> None:
     assert list(files.by_split) == ["train", "dev", "test"]
     told: list[int] = []
     rows = files.read(["train", "test"], told.append)
-    assert [(pair.source, pair.target) for pair in rows["train"] + rows["test"]] == [(("a", "b"), ("c",)), (("b",), ("c",))]
+    assert [(pair.source, pair.target) for pair in rows["train"] + rows["test"]] == [
+        (("a", "b"), ("c",)),
+        (("b",), ("c",)),
+    ]
     assert sum(told) == 2
     assert files.corpus(pair.target for pair in rows["train"]) == "pairs"
     assert files.corpus([]) == "pairs"
@@ -104,7 +107,9 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         pair_files(empty)
 
 
-@pytest.mark.parametrize(("folder", "split", "corpus", "count"), [("scan", "mcd1", "scan", 1045), ("cfq/mcd1", "mcd1", "cfq", 11_968)])
+@pytest.mark.parametrize(
+    ("folder", "split", "corpus", "count"), [("scan", "mcd1", "scan", 1045), ("cfq/mcd1", "mcd1", "cfq", 11_968)]
+)
 def test_shared_folders(folder: str, split: str, corpus: str, count: int) -> None:
     if not (SHARED / folder).is_dir():
         pytest.skip(f"needs the official pairs in {SHARED / folder}")

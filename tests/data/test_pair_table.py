@@ -66,6 +66,8 @@ def test_no_other_cuts_cost_less(cells: list[tuple[int, int, int]]) -> None:
         assert cost(cells, ends) >= best
 
 
-@pytest.mark.parametrize(("cells", "ends"), [([(3, 4, 5)], [1]), ([(3, 4, 5), (3, 5, 5)], [2]), ([(2, 2, 9), (90, 90, 9)], [1, 2])])
+@pytest.mark.parametrize(
+    ("cells", "ends"), [([(3, 4, 5)], [1]), ([(3, 4, 5), (3, 5, 5)], [2]), ([(2, 2, 9), (90, 90, 9)], [1, 2])]
+)
 def test_cuts(cells: list[tuple[int, int, int]], ends: list[int]) -> None:
     assert cuts(cells) == ends

@@ -73,6 +73,11 @@ def pair_paths(folder: str | Path) -> list[Path]:
     return [*([dataset] if dataset else []), *sorted(paths)]
 
 
+def has_training_rows(folder: str | Path) -> bool:
+    """Whether a folder has rows to train on, in any of its splits."""
+    return any("train" in files for files in _splits(_checked(folder))[1].values())
+
+
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
     if not folder.is_dir():

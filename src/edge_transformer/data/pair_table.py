@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 IGNORED = -100  # a target that has no loss
-GROUP_EDGES = 1500  # edges that can be computed in the time that one more group takes
+GROUP_EDGES = 600  # edges that can be computed in about the time that one more group takes
 
 
 @dataclass(frozen=True)

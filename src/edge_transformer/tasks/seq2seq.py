@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..config import require_fraction, require_positive
-from ..data.pair_folders import CFQ, pair_files, pair_paths
+from ..data.pair_folders import CFQ, has_training_rows, pair_files, pair_paths
 from ..data.pair_table import IGNORED, PairBatch, PairTable
 from ..data.pairs import Pair
 from ..data.sparql import same_query
@@ -123,7 +123,7 @@ class Seq2SeqData(TaskData):
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
-        if training and not _has_training(folder):
+        if training and not has_training_rows(folder):
             raise UserError(f"{folder}: found no training file; expected one such as train.tsv")
         return fingerprint(pair_paths(folder))
 
@@ -277,10 +277,6 @@ class Seq2SeqData(TaskData):
             ]
             scores[f"{prefix}query EM"] = sum(same) / len(pairs)
         return scores
-
-
-def _has_training(folder: Path) -> bool:
-    return any("train" in path.name or path.name.startswith("dataset.json") for path in pair_paths(folder))
 
 
 def _sample(count: int, wanted: int) -> list[int]:

@@ -162,7 +162,7 @@ class Translator(TaskModel):
         if isinstance(sources, str):
             raise UserError(f"found the text {sources!r}; expected a list of texts")
         questions = [self.words_of(value, f"text {number}") for number, value in enumerate(sources, start=1)]
-        return self._translate(questions, Decoding(beams or n_best, n_best, length_penalty, limit))
+        return self._translate(questions, Decoding(n_best if beams is None else beams, n_best, length_penalty, limit))
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Translations of texts, lists of words, or objects {"source": "..."}."""

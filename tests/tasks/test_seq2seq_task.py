@@ -1,0 +1,303 @@
+"""Sequence to sequence as a task: which rows, the loss, training and resuming, scores, and a model that translates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional as F
+from typer.testing import CliRunner
+
+from edge_transformer import load
+from edge_transformer.cli import app
+from edge_transformer.errors import DataError, UserError
+from edge_transformer.run import Hardware, RunConfig
+from edge_transformer.tasks import seq2seq
+from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
+from edge_transformer.tasks.translator import Translator
+from edge_transformer.train import Trainer
+
+SHARED = Path(__file__).parents[2].parent / "shared/data"
+CPU = torch.device("cpu")
+KINDS = ("edge", "transformer", "universal")
+SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
+TINY: dict[str, Any] = {
+    "model.dim": 32,
+    "model.heads": 2,
+    "model.layers": 2,
+    "model.dropout": 0.0,
+    "train.batch_size": 10,
+    "train.warmup_steps": 5,
+    "train.lr": 0.01,
+    "train.evaluate_every": 100,
+    "data.unknown": 0.0,
+}
+VERBS = ("jump", "run", "look", "walk")
+TIMES = {"": 1, " twice": 2, " thrice": 3, " left": 1, " left twice": 2}
+ROWS = [
+    (f"{verb}{times}", " ".join([f"{'TURN ' if 'left' in times else ''}{verb.upper()}"] * count))
+    for verb in VERBS
+    for times, count in TIMES.items()
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Many threads on tiny tensors wait for each other longer than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def write(folder: Path, **splits: list[tuple[str, str]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, rows in splits.items():
+        (folder / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty pairs, all of them to train on."""
+    return write(tmp_path_factory.mktemp("pairs"), train=ROWS, dev=ROWS[:6], test=ROWS[4:])
+
+
+def make_trainer(data: Path, out: Path, **changes: Any) -> Trainer:
+    run = RunConfig.from_preset("seq2seq", "seq2seq/cpu", {**TINY, **changes}, seed=3)
+    return Trainer(run, run.load_data(data), out, Hardware("cpu", threads=1), "a command")
+
+
+# --- which rows -------------------------------------------------------------------------------------------------------
+
+
+def test_lengths_and_samples(folder: Path) -> None:
+    settings = Seq2SeqSettings(max_target=3, train_rows=8, held_out=3, test_max_target=2, test_rows=5, midway_rows=2)
+    data = Seq2SeqData.load(folder, settings, seed=1)
+    assert data.train_rows == 8
+    assert int(data._table.target_sizes.max()) <= 4  # with the end
+    assert {split: len(pairs) for split, pairs in data._splits.items()} == {"held-out": 3, "dev": 4, "test": 5}
+    assert all(len(pair.target) <= 2 for split in ("dev", "test") for pair in data._splits[split])
+    assert not set(data._train) & set(data._splits["held-out"])
+    assert data.midway_rows() == 4  # the test rows are looked at once
+    again, other = (Seq2SeqData.load(folder, settings, seed=seed) for seed in (1, 2))
+    assert (again._train, again._splits) == (data._train, data._splits)
+    assert other._train != data._train
+    assert other._splits["test"] == data._splits["test"]
+    assert "train: 4 of 20 pairs have targets of more than 3 words and are left out" in data.notes()
+    assert "train: 8 pairs are trained on, 3 others held out" in data.notes()
+    assert any(note.startswith("test: 5 of 16 pairs are scored") for note in data.notes())
+
+
+def test_identity(folder: Path) -> None:
+    data = Seq2SeqData.load(folder, Seq2SeqSettings(split="mine"), 1)
+    assert data.identity() == {
+        "name": folder.name,
+        "fingerprint": Seq2SeqData.fingerprint(folder),
+        "corpus": "pairs",
+        "split": "mine",
+        "train_rows": 20,
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_target": 3, "held_out": 10, "train_rows": 9}, r"found 16 of 20 training pairs .*expected 9 to train on"),
+        ({"held_out": 20}, "expected 1 to train on and 20 to hold out"),
+        ({"test_max_target": 0}, "test_max_target must be at least 1"),
+        ({"held_out": -1}, "held_out must not be negative"),
+    ],
+)
+def test_wishes_that_cannot_be_met(settings: dict[str, Any], message: str, folder: Path) -> None:
+    with pytest.raises((UserError, ValueError), match=message):
+        Seq2SeqData.load(folder, Seq2SeqSettings(**settings), 1)
+
+
+def test_folders_without_some_files(tmp_path: Path) -> None:
+    write(tmp_path / "a", train=ROWS)
+    with pytest.raises(UserError, match=r"found nothing to score; expected dev or test rows, or data\.held_out"):
+        Seq2SeqData.load(tmp_path / "a", Seq2SeqSettings(), 1)
+    data = Seq2SeqData.load(tmp_path / "a", Seq2SeqSettings(held_out=2), 1)
+    assert list(data._splits) == ["held-out"]
+    write(tmp_path / "b", test=ROWS)
+    with pytest.raises(UserError, match="expected a training file as well"):
+        Seq2SeqData.load(tmp_path / "b", Seq2SeqSettings(), 1)
+    with pytest.raises(UserError, match="found no training file"):
+        Seq2SeqData.fingerprint(tmp_path / "b")
+    scored = Seq2SeqData.load(tmp_path / "b", Seq2SeqSettings(), 1, data.new_model(SMALL))
+    assert list(scored._splits) == ["test"]
+    write(tmp_path / "c", train=ROWS, test=[("jump", "JUMP " * 600)])
+    with pytest.raises(DataError, match=r"test\.tsv:1: found a longer text"):
+        Seq2SeqData.load(tmp_path / "c", Seq2SeqSettings(), 1)
+
+
+def test_vocabularies(tmp_path: Path) -> None:
+    write(tmp_path, train=[("Go a", "GO B"), ("b", "B")], test=[("go z", "GO z")])
+    one = Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
+    assert (list(one.source), one.target) == (["B", "GO", "Go", "a", "b"], None)
+    two = Seq2SeqData.load(tmp_path, Seq2SeqSettings(one_vocabulary=False), 1)
+    assert (list(two.source), list(two.target or [])) == (["Go", "a", "b"], ["B", "GO"])
+    lower = Seq2SeqData.load(tmp_path, Seq2SeqSettings(lower_case=True), 1)
+    assert list(lower.source) == ["a", "b", "go"]
+    assert lower.notes() == [
+        "test: 1 of 1 sources have a word that no training pair has; it is read as unknown",
+        "test: 1 of 1 targets have a word that no training pair has; they count as wrong",
+    ]
+    model = lower.new_model(SMALL)
+    scored = Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1, model)  # the model knows how it reads
+    assert scored.evaluate(model, CPU) == {"EM": 0.0}
+    assert scored._numbers(scored._splits["test"][0])[0] == [4, 1]
+
+
+# --- loss -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("edges", [60, 20_000])
+def test_loss_and_gradient_are_those_of_the_pairs_one_by_one(
+    kind: str, edges: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seq2seq, "TRAIN_EDGES", edges)
+    data = Seq2SeqData.load(folder, Seq2SeqSettings(one_vocabulary=False), 1)
+    torch.manual_seed(0)
+    model = data.new_model({**SMALL, "kind": kind}).double()
+    rows = torch.tensor([0, 3, 7, 9, 12, 14])
+    batches = list(data.batches(rows))
+    assert edges > 60 or len(batches) > 2
+    assert edges == 60 or any(batch.source_mask is not None for batch in batches)
+    loss = sum(data.loss(model, batch, CPU) for batch in batches)
+    assert isinstance(loss, torch.Tensor)
+    (loss / data.weight(rows)).backward()
+    together = [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
+    model.zero_grad()
+    tokens, alone = 0, torch.zeros((), dtype=torch.float64)
+    for row in rows.tolist():
+        source, target = data._table.sources[row].long()[None], data._table.targets[row].long()[None]
+        alone = alone + F.cross_entropy(model(source, target)[0], target[0], reduction="sum")
+        tokens += target.shape[1]
+    (alone / tokens).backward()
+    assert torch.allclose(loss, alone, rtol=0, atol=1e-9)
+    one_by_one = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    for ours, theirs in zip(together, one_by_one, strict=True):
+        assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_rare_words_are_hidden_in_training(tmp_path: Path) -> None:
+    write(tmp_path, train=[("a b", "x"), ("a c", "y"), ("a b", "z")], test=[("a", "x")])
+    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(unknown=0.999), 1)
+    torch.manual_seed(0)
+    seen = {number for batch in data.batches(torch.arange(3)) for number in batch.source.flatten().tolist()}
+    assert seen == {1, *(data.source.number(word) + 2 for word in "ab")}  # type: ignore[operator]
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_ends_as_one_that_never_stopped(folder: Path, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"train.epochs": 4, "model.dropout": 0.1, "data.unknown": 0.1, "model.dim": 16}
+    record = make_trainer(folder, tmp_path / "whole", **changes).train()
+    assert record is not None
+    cut = make_trainer(folder, tmp_path / "cut", **changes)
+    for step in range(5):
+        epoch, place = divmod(step, cut.batches_an_epoch)
+        loss = cut.take_step(cut._epoch(epoch)[place])
+        cut.step += 1
+        cut.loss_sum += loss * 10
+        cut.loss_weight += 10
+    cut.save_checkpoint()
+    cut.release_folder()
+    resumed = make_trainer(folder, tmp_path / "cut", **changes)
+    assert resumed.step == 5
+    again = resumed.train()
+    assert again is not None
+    assert again.metrics == record.metrics
+    a, b = load_file(tmp_path / "whole/model.safetensors"), load_file(tmp_path / "cut/model.safetensors")
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    record = make_trainer(folder, out, **{"train.epochs": 40}).train()
+    assert record is not None
+    assert record.metrics["EM"] == record.metrics["valid EM"] == 1.0
+    return out
+
+
+def test_a_tiny_model_learns_twenty_pairs_by_heart(trained: Path, folder: Path) -> None:
+    model = load(trained)
+    assert isinstance(model, Translator)
+    sources, targets = zip(*ROWS, strict=True)
+    assert [each.text for each in model.translate(sources)] == list(targets)
+    assert [each.text for each in model.translate(sources, beams=3)] == list(targets)
+    [answer] = model.predict([{"source": ["run", "twice"]}])
+    assert (answer["source"], answer["target"]) == ("run twice", "RUN RUN")
+    assert -1 < answer["log_probability"] <= 0
+    assert Seq2SeqData.load(folder, Seq2SeqSettings(), 1, model).evaluate(model, CPU) == {"valid EM": 1.0, "EM": 1.0}
+
+
+def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["evaluate", str(trained)])
+    assert result.exit_code == 0, result.output
+    assert "100.0" in result.output
+    lines = 'run twice\n\n{"source": "look"}\n["walk"]\n'
+    result = CliRunner().invoke(app, ["predict", str(trained)], input=lines)
+    assert [json.loads(line)["target"] for line in result.stdout.splitlines()] == ["RUN RUN", "LOOK", "WALK"]
+    result = CliRunner().invoke(app, ["translate", str(trained)], input=lines)
+    assert result.stdout.splitlines() == ["RUN RUN", "LOOK", "WALK"]
+    result = CliRunner().invoke(app, ["translate", str(trained), "run", "--nbest", "2", "--json"])
+    [value] = map(json.loads, result.stdout.splitlines())
+    assert value["candidates"][0]["target"] == value["target"] == "RUN"
+    assert len(value["candidates"]) == 2
+    assert value["candidates"][0]["score"] > value["candidates"][1]["score"]
+    (tmp_path / "in.txt").write_text("jump\nlook twice\n")
+    result = CliRunner().invoke(
+        app, ["translate", str(trained), "--input", str(tmp_path / "in.txt"), "--nbest", "2", "--beam", "3"]
+    )
+    answers = result.stdout.split("\n\n")
+    assert [answer.splitlines()[0].split("\t")[1] for answer in answers[:2]] == ["JUMP", "LOOK LOOK"]
+    assert len(answers[0].splitlines()) == 2
+
+
+# --- queries ----------------------------------------------------------------------------------------------------------
+
+
+def test_queries_that_mean_the_same_are_counted_beside_the_exact_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = ["?x0 a film.actor", "?x0 people.person.gender m_05zppz"]
+    rows = [(f"Which actor {n}", f"SELECT DISTINCT ?x0 WHERE {{ {' . '.join(body)} }}") for n in range(3)]
+    write(tmp_path, train=rows, test=rows)
+    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(lower_case=True), 1)
+    assert data.identity()["corpus"] == "cfq"
+    model = data.new_model(SMALL)
+    swapped = f"select distinct ?x0 where {{ {body[1]} . {body[0]} }}".lower().split()
+    said = [data._numbers(data._splits["test"][0])[1], [data.source.number(word) + 2 for word in swapped], []]  # type: ignore[operator]
+
+    class Said:
+        def __init__(self, tokens: list[int]) -> None:
+            self.tokens, self.finished = tuple(tokens), True
+
+    monkeypatch.setattr(model, "decode", lambda *args, **named: [[Said(tokens)] for tokens in said])
+    assert data.evaluate(model, CPU) == {"EM": 1 / 3, "query EM": 2 / 3}
+
+
+# --- official files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "preset", "rows"), [("scan", "scan/cpu", None), ("cfq/mcd1", "cfq/cpu", 20_000)])
+def test_a_step_on_official_files(name: str, preset: str, rows: int | None, tmp_path: Path) -> None:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"needs the official pairs in {SHARED / name}")
+    run = RunConfig.from_preset("seq2seq", preset, {"model.dim": 16, "train.batch_size": 8}, seed=1)
+    trainer = Trainer(run, run.load_data(SHARED / name), tmp_path / "run", Hardware("cpu", threads=1))
+    assert rows in (None, trainer.data.train_rows)
+    assert 0 < trainer.take_step(trainer._epoch(0)[0]) < 10
+    assert trainer.data.identity()["split"] == "mcd1"
