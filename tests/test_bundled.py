@@ -52,6 +52,12 @@ def test_a_family_question_is_answered_and_explained() -> None:
     assert "Bob -sister-> Eve  (told)" in told
 
 
+def test_a_sentence_is_parsed() -> None:
+    parse = et.load("cogs-small").parse("The boy ran .")  # type: ignore[attr-defined]
+    assert parse.logical_form == "* boy ( x _ 1 ) ; run . agent ( x _ 2 , x _ 1 )"
+    assert parse.unknown == ()
+
+
 def test_a_folder_goes_before_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "clutrr-small"

@@ -64,6 +64,13 @@ def test_the_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     for line in re.findall(r"^print\(.*  # (.*)", README, flags=re.MULTILINE):
         assert line in printed
     assert "Bob -sister-> Eve  (told)" in printed
+    assert "like . ccomp ( x _ 2 , x _ 6 )" in printed
+
+
+def test_the_parsed_sentence() -> None:
+    [(sentence, shown)] = re.findall(r'^edge-transformer parse "(.*)"\n```\n\n```\n(.*?)^```', README, re.M | re.S)
+    done = CliRunner().invoke(app, ["parse", sentence, "--threads", "1"], catch_exceptions=False)
+    assert [line.rstrip() for line in done.output.splitlines()] == shown.splitlines()
 
 
 def test_the_make_targets_exist() -> None:

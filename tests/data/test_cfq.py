@@ -153,7 +153,7 @@ def test_broken_splits_are_named(split: Any, found: str, tmp_path: Path) -> None
 def test_files_that_are_no_json(tmp_path: Path) -> None:
     dataset, split = write(tmp_path, [row(0)], SPLIT)
     split.write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match=r"mcd1.json: found no JSON"):
+    with pytest.raises(DataError, match=r"mcd1.json:1: found no JSON"):
         read_cfq(dataset, split)
     with pytest.raises(UserError, match="No such file"):
         read_cfq(tmp_path / "absent.json", tmp_path / "absent.json")
