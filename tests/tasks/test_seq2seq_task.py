@@ -306,8 +306,8 @@ def test_a_step_on_official_files(name: str, preset: str, rows: int | None, tmp_
 def test_settings_of_the_paper() -> None:
     run = RunConfig.from_preset("seq2seq", "cfq/paper", {}, seed=1)
     model, train, data = (run.settings[section] for section in ("model", "train", "data"))
-    shape = {name: model[name] for name in ("kind", "dim", "heads", "layers", "dropout", "tied", "max_distance")}
-    assert shape == dict(kind="edge", dim=256, heads=8, layers=6, dropout=0.1, tied=True, max_distance=32)
+    assert (model["kind"], model["dim"], model["heads"], model["layers"]) == ("edge", 256, 8, 6)
+    assert (model["dropout"], model["tied"], model["max_distance"]) == (0.1, True, 32)
     assert (train["epochs"], train["batch_size"], train["lr"], train["warmup_steps"]) == (100, 64, 0.0006, 1000)
     assert (train["optimizer"], data["max_target"], data["lower_case"]) == ("adamw", 49, True)
     assert data["one_vocabulary"]
