@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks import translator as module
-from edge_transformer.tasks.translator import Decoding, Translator
+from edge_transformer.tasks.translator import Decoding, Translation, Translator
 
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 WORDS = Vocab.of(["did", "m0", "'", "s", "child", "marry", ",", "m1"])
@@ -48,7 +49,7 @@ def test_questions_that_are_none(value: Any, found: str) -> None:
         make().words_of(value, "file", 3)
 
 
-def test_lines() -> None:
+def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make()
     lines = ["\ufeffdid m0\n", "\n", '{"source": "marry"}\n', "[", "did\n"]
     answers = model.predict_lines(lines, "somewhere")
@@ -58,7 +59,12 @@ def test_lines() -> None:
     pausing = iter([False, True, False])
     asked: list[int] = []
     translate = model._translate
-    model._translate = lambda questions, how: (asked.append(len(questions)), translate(questions, how))[1]  # type: ignore[method-assign]
+
+    def count(questions: Sequence[tuple[str, ...]], how: Decoding) -> list[list[Translation]]:
+        asked.append(len(questions))
+        return translate(questions, how)
+
+    monkeypatch.setattr(model, "_translate", count)
     assert len(list(model.predict_lines(["did", "did m0", "m0"], "x", lambda: next(pausing)))) == 3
     assert asked == [2, 1]
 
