@@ -12,6 +12,7 @@ import edge_transformer as et
 from edge_transformer.checkpoint import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
 from edge_transformer.errors import UserError
 from edge_transformer.records import read_record, read_records
+from edge_transformer.tasks.graph_parsing import GraphParser
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = REPOSITORY.parent / "shared/data"
@@ -53,7 +54,9 @@ def test_a_family_question_is_answered_and_explained() -> None:
 
 
 def test_a_sentence_is_parsed() -> None:
-    parse = et.load("cogs-small").parse("The boy ran .")  # type: ignore[attr-defined]
+    model = et.load("cogs-small")
+    assert isinstance(model, GraphParser)
+    parse = model.parse("The boy ran .")
     assert parse.logical_form == "* boy ( x _ 1 ) ; run . agent ( x _ 2 , x _ 1 )"
     assert parse.unknown == ()
 
