@@ -321,6 +321,20 @@ def test_one_table_in_a_terminal(file: Path, tmp_path: Path, monkeypatch: pytest
 FILES = sorted((REPOSITORY / "experiments").glob("*.yaml"))
 
 
+def write_small_data(task: str, folder: Path) -> None:
+    """A folder with a few rows such as the task reads."""
+    if task == "clutrr":
+        write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
+        return
+    row, ending = {
+        "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
+        "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
+    }[task]
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test", "gen"):
+        (folder / f"{split}.{ending}").write_text(row)
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if "sweep" not in path.stem], ids=lambda path: path.name)
 def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path) -> None:
     experiment = Experiment.read(path)
@@ -329,7 +343,7 @@ def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path) -> Non
     small = {}
     for name in {entry.data for entry in experiment.all_training_sets}:
         small[name] = str(tmp_path / "data" / name)
-        write_clutrr(small[name], *generate((2, 3), (2,), 4, seed=1, test_rows=1))
+        write_small_data(experiment.task, Path(small[name]))
     sets = tuple(dataclasses.replace(entry, data=small[entry.data]) for entry in experiment.all_training_sets)
     experiment = dataclasses.replace(experiment, data=None, training_sets=sets, results=str(tmp_path / "none.jsonl"))
     assert all(run.state == "waiting" for run in plan(experiment, tmp_path / "runs"))
