@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -204,13 +202,13 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
     import torch
 
     from .checkpoint import load
-    from .lines import ArrivingLines
+    from .lines import json_line, open_lines
 
     if threads:
         torch.set_num_threads(threads)
-    lines = ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
-    for answer in load(run).predict_lines(lines, "standard input", lines.pausing):
-        print(_json_line(answer), flush=True)
+    with open_lines(None, "questions") as lines:
+        for answer in load(run).predict_lines(lines, "standard input", lines.pausing):
+            print(json_line(answer), flush=True)
 
 
 @app.command()
@@ -344,16 +342,6 @@ def _lengths(option: str, text: str) -> list[int]:
             raise UserError(f"{option} {text}: found {part!r}; expected rising numbers up to 1000")
         lengths |= set(numbers)
     return sorted(lengths)
-
-
-def _json_line(value: Any) -> str:
-    """JSON that standard output can show: readable where its encoding has all the letters, escaped where not."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    return text
 
 
 def _print_scores(title: str, scores: dict[str, float]) -> None:

@@ -6,11 +6,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from io import BufferedIOBase
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -18,14 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from .errors import UserError
-from .lines import ArrivingLines
+from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
     from .data.clutrr import Story
 
 # Numbers in a pipe or file are not cut to the width that a terminal would have.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-STANDARD_INPUT = Path("-")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
@@ -60,9 +57,8 @@ def explain(
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
     model, _ = check_model(load(run))
-    with _lines(source) as lines:
-        name = "standard input" if source == STANDARD_INPUT else source
-        stories: Iterable[Story] = read_graph_lines(lines, name, known=model.relations)
+    with open_lines(source, "questions") as lines:
+        stories: Iterable[Story] = read_graph_lines(lines, name_of(source), known=model.relations)
         if figure is not None:
             stories = list(stories)
             if len(stories) != 1:
@@ -70,7 +66,7 @@ def explain(
         for number, story in enumerate(stories):  # each answered without waiting for the next, as `predict` does
             [explanation] = explain_stories(model, [story])
             if as_json:
-                print(json.dumps(explanation.to_dict(), ensure_ascii=not _speaks_unicode()), flush=True)
+                print(json_line(explanation.to_dict()), flush=True)
             else:
                 print(("\n" if number else "") + explanation.text(), flush=True)
             if figure is not None:
@@ -136,19 +132,6 @@ COLUMNS = {  # what a column shows, by its heading of two lines
 }
 
 
-@contextmanager
-def _lines(source: Path) -> Iterator[Iterable[str]]:
-    if source == STANDARD_INPUT:
-        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
-        return
-    try:
-        file = open(source, encoding="utf-8-sig")  # noqa: SIM115 - closed below; what happens there is not our error
-    except OSError as error:
-        raise UserError(f"{source}: {error.strerror}") from error
-    with file:
-        yield file
-
-
 def _table(scores: dict[int, dict[str, float]], rows: dict[int, int]) -> Table:
     table = Table(box=box.SIMPLE)
     for heading in ("\nk", "\nrows", *COLUMNS):
@@ -165,7 +148,3 @@ def _append_line(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"

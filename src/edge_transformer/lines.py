@@ -1,29 +1,43 @@
-"""Lines of text from a stream as they arrive: many at a time from a file, one by one from someone who types."""
+"""Lines of text from a stream as they arrive: many at a time from a file, one by one from someone who types; and the
+lines of JSON that answer them.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, cast
+
+from .errors import UserError
 
 CHUNK_BYTES = 1 << 20
+STANDARD_INPUT = Path("-")
 
 
 class ArrivingLines(Iterator[str]):
-    """The lines of a stream of UTF-8, and whether the next one is already there."""
+    """The lines of a stream of UTF-8, without a mark at its beginning, and whether the next one is already there."""
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream = stream
         self._lines: deque[bytes] = deque()  # whole ones that have arrived
         self._start = bytearray()  # of the line that is still arriving
-        self._ended = False
+        self._began = self._ended = False
 
     def __next__(self) -> str:
         while not self._lines:
             if self._ended:
                 raise StopIteration
             self._receive()
-        return self._lines.popleft().decode()
+        line = self._lines.popleft()
+        if not self._began:
+            self._began, line = True, line.removeprefix(BOM_UTF8)
+        return line.decode()
 
     def pausing(self) -> bool:
         """Whether the stream may let us wait for the next line; blank ones do not count, as they ask nothing."""
@@ -42,3 +56,35 @@ class ArrivingLines(Iterator[str]):
             self._ended = True
             if self._start:  # the last line may lack its end
                 self._lines.append(bytes(self._start))
+
+
+@contextmanager
+def open_lines(source: Path | None, expected: str) -> Iterator[ArrivingLines]:
+    """The lines of a file, or of standard input for None and "-"; `expected` says in errors what they should hold."""
+    if source in (None, STANDARD_INPUT):
+        if sys.stdin is None:  # closed by who started us
+            raise UserError(f"standard input: closed; expected {expected}, one a line")
+        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
+        return
+    assert source is not None
+    try:
+        file = open(source, "rb")  # noqa: SIM115 - closed below; what happens there is not our error
+    except OSError as error:
+        raise UserError(f"{source}: {error.strerror}") from error
+    with file:
+        yield ArrivingLines(file)
+
+
+def name_of(source: Path | None) -> str:
+    """What errors call the source of lines."""
+    return "standard input" if source in (None, STANDARD_INPUT) else str(source)
+
+
+def json_line(value: Any) -> str:
+    """JSON that standard output can show: readable where its encoding has all the letters, escaped where not."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text

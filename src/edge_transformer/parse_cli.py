@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from io import BufferedIOBase, TextIOWrapper
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 
@@ -17,14 +16,13 @@ from .data.clutrr import no_text
 from .data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
 from .data.treebanks import DependencySentence
 from .errors import DataError, UserError
-from .lines import ArrivingLines
+from .lines import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
     from .diagrams import ArcDiagram
     from .tasks.tree_parser import TreeParser
 
 DEFAULT_MODEL = "cogs-small"
-STANDARD_INPUT = Path("-")
 BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models have a vector for each
 PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
 
@@ -111,9 +109,9 @@ def parse(
         return
     if typed:
         print("one sentence a line; the end of the input (Ctrl-D) ends this", file=sys.stderr)
-    name = "standard input" if source in (None, STANDARD_INPUT) else str(source)
+    name = name_of(source)
     count = 0
-    with _lines(source) as lines, _progress(shown=not typed and not out.isatty()) as advance:
+    with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
         answers = _parse_trees(parser, lines, name) if _makes_trees(parser) else _parse_lines(parser, lines, name)
         for count, (line, answer) in enumerate(answers, start=1):
             _print(write(answer) + ("\n" if typed else ""), out)
@@ -210,22 +208,6 @@ def _checked(text: str, source: str, line: int | None) -> str:
 
 
 @contextmanager
-def _lines(source: Path | None) -> Iterator[ArrivingLines]:
-    if source in (None, STANDARD_INPUT):
-        if sys.stdin is None:  # closed by who started us
-            raise UserError("standard input: closed; expected sentences, one a line")
-        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
-        return
-    assert source is not None
-    try:
-        file = open(source, "rb")  # noqa: SIM115 - closed below; what happens there is not our error
-    except OSError as error:
-        raise UserError(f"{source}: {error.strerror}") from error
-    with file:
-        yield ArrivingLines(file)
-
-
-@contextmanager
 def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
     from .progress import bar
 
@@ -242,9 +224,9 @@ def _writer(as_json: bool, for_people: bool, ascii_only: bool) -> Callable[[Answ
     That is CoNLL-U for dependency trees, and JSON for all others.
     """
     if as_json:
-        return _json_line
+        return _as_json
     if not for_people:
-        return lambda answer: _conllu(answer) if isinstance(answer, DependencySentence) else _json_line(answer)
+        return lambda answer: _conllu(answer) if isinstance(answer, DependencySentence) else _as_json(answer)
     return lambda answer: _text(answer, ascii_only)
 
 
@@ -252,8 +234,8 @@ def _conllu(tree: DependencySentence) -> str:
     return tree.text.removesuffix("\n")  # of its two, the second is that of `print`
 
 
-def _json_line(answer: Answer) -> str:
-    """A graph as `data/token_graphs.py` reads it, with what else was found; in letters that the output has."""
+def _as_json(answer: Answer) -> str:
+    """A graph as `data/token_graphs.py` reads it, with what else was found."""
     if isinstance(answer, DependencySentence):
         from .tasks.tree_parser import tree_as_json
 
@@ -262,12 +244,7 @@ def _json_line(answer: Answer) -> str:
         graph = answer.graph.to_json()
         value = {name: graph[name] for name in ("tokens", "parents", "labels")}
         value |= {"logical_form": answer.logical_form, "unknown": list(answer.unknown)}
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(_encoding())
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    return text
+    return json_line(value)
 
 
 def _text(answer: Answer, ascii_only: bool) -> str:

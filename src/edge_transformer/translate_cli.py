@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from io import BufferedIOBase
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO, cast
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from .errors import UserError
-from .lines import ArrivingLines
+from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
     from .tasks.translator import Translation, Translator
-
-STANDARD_INPUT = Path("-")
 
 
 def translate(
@@ -68,8 +63,8 @@ def translate(
         for found in translator.translate_lines([text], "the text", how=how):
             _print(found, as_json, nbest, out)
         return
-    name = "standard input" if source in (None, STANDARD_INPUT) else str(source)
-    with _lines(source) as lines, ExitStack() as stack:
+    name = name_of(source)
+    with open_lines(source, "texts") as lines, ExitStack() as stack:
         advance = None
         if source not in (None, STANDARD_INPUT):
             from .progress import bar
@@ -95,22 +90,6 @@ def _load(run: str, threads: int | None) -> Translator:
     return model
 
 
-@contextmanager
-def _lines(source: Path | None) -> Iterator[ArrivingLines]:
-    if source in (None, STANDARD_INPUT):
-        if sys.stdin is None:  # closed by who started us
-            raise UserError("standard input: closed; expected texts, one a line")
-        yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer))
-        return
-    assert source is not None
-    try:
-        file = open(source, "rb")  # noqa: SIM115 - closed below; what happens there is not our error
-    except OSError as error:
-        raise UserError(f"{source}: {error.strerror}") from error
-    with file:
-        yield ArrivingLines(file)
-
-
 def _print(found: list[Translation], as_json: bool, nbest: int, out: TextIO) -> None:
     if as_json:
         value = found[0].to_json()
@@ -118,7 +97,7 @@ def _print(found: list[Translation], as_json: bool, nbest: int, out: TextIO) -> 
             names = ("target", "log_probability", "score", "finished")
             each = [{name: item for name, item in one.to_json().items() if name in names} for one in found]
             value["candidates"] = each
-        text = json.dumps(value, ensure_ascii=False)
+        text = json_line(value)
     elif nbest > 1:
         text = "".join(f"{one.log_probability:.4f}\t{one.text}\n" for one in found)
     else:
