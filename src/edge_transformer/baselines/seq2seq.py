@@ -15,28 +15,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..config import require_positive
 from ..decoder import check_decoding, check_pair, check_step
 from ..dropout import add_dropout
 from ..encoder import Stack
 from ..layers import FeedForward
-from .config import TransformerConfig
+from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
 
 FIRST_TARGETS = 32  # target tokens that there is room for at first, before the memory is doubled
 
 
 @dataclass(frozen=True)
-class Seq2SeqTransformerConfig(TransformerConfig):
+class Seq2SeqTransformerConfig(SequenceConfig):
     """A Transformer encoder-decoder; `layers` counts those of each side."""
 
-    tied: ClassVar[bool] = False  # no setting: tied weights make it another kind of model
-
     max_distance: int = 32  # relative positions are clipped here
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "max_distance")
 
 
 @dataclass(frozen=True)

@@ -67,13 +67,20 @@ def file_of_split(folder: Path, split: str) -> Path:
 
 def read_pair_file(path: str | Path) -> Iterator[Pair]:
     """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
+    return rows_of_file(path, read_pair_lines, _COLUMNS)
+
+
+def rows_of_file(
+    path: str | Path, read_lines: Callable[[Iterable[str], str | Path], Iterator[Pair]], expected: str
+) -> Iterator[Pair]:
+    """The rows that `read_lines` makes of a file, at least one; `expected` says in errors what a row is."""
     count = 0
     with open_text(path) as file:
-        for pair in read_pair_lines(lines_of(file, path), path):
+        for pair in read_lines(lines_of(file, path), path):
             count += 1
             yield pair
     if not count:
-        raise DataError(path, 1, "no rows", f"at least one: {_COLUMNS}")
+        raise DataError(path, 1, "no rows", f"at least one: {expected}")
 
 
 def read_pair_lines(lines: Iterable[str], source: str | Path) -> Iterator[Pair]:

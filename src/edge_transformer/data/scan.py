@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import DataError, UserError
 from ..files import fingerprint
-from .pairs import Pair, PairData, lines_of, make_pair, open_text, told
+from .pairs import Pair, PairData, make_pair, rows_of_file, told
 
 _FILE = re.compile(r"tasks_(train|dev|test)_(\w+)\.txt(?:\.gz)?")
 _ORDER = ("train", "dev", "test")
@@ -52,13 +52,7 @@ def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
 
 def read_scan_file(path: str | Path) -> Iterator[Pair]:
     """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
-    count = 0
-    with open_text(path) as file:
-        for pair in read_scan_lines(lines_of(file, path), path):
-            count += 1
-            yield pair
-    if not count:
-        raise DataError(path, 1, "no rows", f"at least one: {_LINE}")
+    return rows_of_file(path, read_scan_lines, _LINE)
 
 
 def read_scan_lines(lines: Iterable[str], source: str | Path) -> Iterator[Pair]:
