@@ -115,7 +115,7 @@ def test_every_size(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
-@pytest.mark.parametrize("size", [(2, 65), (7, 16), (17, 33)], ids=str)
+@pytest.mark.parametrize("size", [(2, 65), (7, 16), (17, 33), (40, 70)], ids=str)  # the last in several tiles
 def test_every_option(size: tuple[int, int], options: Options) -> None:
     batch = graphs(*size)
     parts = random_parts(batch, size[0], 2, size[1], value=options.value, dtype=torch.float32)

@@ -221,18 +221,20 @@ def attend_with_factors(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor, mask: Tens
     return out * (mask[:, :, None] & mask[:, None, :])[..., None, None]
 
 
-def test_dropout_is_the_same_in_forward_and_backward() -> None:
-    parts = random_parts(2, 7, 2, 5)
-    mask = torch.ones(2, 7, dtype=torch.bool)
+@pytest.mark.parametrize("size", [(7, 5), (29, 90)], ids=str)  # the second in several tiles
+def test_dropout_is_the_same_in_forward_and_backward(size: tuple[int, int]) -> None:
+    n, head_dim = size
+    parts = random_parts(2, n, 2, head_dim)
+    mask = torch.ones(2, n, dtype=torch.bool)
     mask[1, 4:] = False
-    factors = dropout_factors(2, 7, 2, 0.4, SEED, torch.float64)
+    factors = dropout_factors(2, n, 2, 0.4, SEED, torch.float64)
     assert 0 < (factors == 0).double().mean() < 1
     out, _ = separate_forward(*parts, mask, -1, False, 0.4, SEED)
     exact = attend_with_factors(*parts, mask, factors)
     assert worst(out, exact) < 1e-12
     found = torch.autograd.grad(out.square().sum(), parts)
     expected = torch.autograd.grad(exact.square().sum(), parts)
-    assert all(worst(one, other) < 1e-12 for one, other in zip(found, expected, strict=True))
+    assert all(worst(one, other) < 1e-11 for one, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("p", [0.01, 0.1, 0.5, 0.9])

@@ -13,6 +13,12 @@
 typedef REAL NAME(vec) __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef WHOLE NAME(ivec) __attribute__((vector_size(LANES * sizeof(REAL))));
 #define VEC NAME(vec)
+/* Keeps a vector in a register that the compiler would load again each time it is used. */
+#if defined(HAS_X86) && LANES * 4 >= 32
+#define HOLD(v) __asm__("" : "+v"(v))
+#else
+#define HOLD(v) ((void)0)
+#endif
 #define IVEC NAME(ivec)
 
 static inline VEC NAME(load)(const REAL *p) { return *(const VEC *)p; } /* scratch is aligned */
@@ -22,11 +28,13 @@ static inline VEC NAME(load_any)(const REAL *p) {
     return v;
 }
 static inline void NAME(store)(REAL *p, VEC v) { *(VEC *)p = v; }
-static inline void NAME(store_some)(REAL *p, VEC v, int some) {
-    if (some == LANES)
-        memcpy(p, &v, sizeof v);
-    else
-        for (int m = 0; m < some; m++) p[m] = v[m];
+/* The first numbers of a vector, in the place of others or added to them. */
+static inline void NAME(put)(REAL *to, VEC v, int some, int add) {
+    if (some == LANES) {
+        if (add) v += NAME(load_any)(to);
+        memcpy(to, &v, sizeof v);
+    } else
+        for (int m = 0; m < some; m++) to[m] = add ? to[m] + v[m] : v[m];
 }
 static inline VEC NAME(all)(REAL x) { return x - (VEC){0}; }
 static inline VEC NAME(select)(IVEC condition, VEC yes, VEC no) {
@@ -149,8 +157,10 @@ static inline __attribute__((always_inline)) void NAME(transpose)(VEC *v) {
 typedef struct {
     const problem *p;
     const REAL *q, *k, *v1, *v2;
-    int features, count, blocks; /* real nodes; vectors that hold them */
+    int features, count; /* real nodes */
     const int *node;
+    int blocks, first, end_count; /* ends j at work: all, or some from number `first` on; vectors that hold them; how many */
+    const int *ends;              /* node + first */
     uint64_t key; /* of the random numbers of this batch and head */
 } NAME(work);
 #define WORK NAME(work)
@@ -168,10 +178,15 @@ static WORK NAME(set_up)(const problem *p, int batch, int head, int *node) {
     const uint8_t *mask = p->mask ? p->mask + (int64_t)batch * p->n : 0;
     for (int x = 0; x < p->n; x++)
         if (!mask || mask[x]) node[w.count++] = x;
-    w.blocks = (w.count + LANES - 1) / LANES;
+    w.blocks = (w.count + LANES - 1) / LANES, w.ends = node, w.end_count = w.count;
     for (int x = w.count; x < w.blocks * LANES; x++) node[x] = node[w.count - 1]; /* to fill the last vector */
     w.key = mix64(p->seed ^ mix64((uint64_t)batch * (uint64_t)p->heads + (uint64_t)head));
     return w;
+}
+
+/* Asks for the features of an edge before they are needed: edges lie too far apart for the CPU to guess them. */
+static inline __attribute__((always_inline)) void NAME(ask)(const REAL *edge, int features, const int to_write) {
+    for (int f = 0; f < features; f += 64 / (int)sizeof(REAL)) __builtin_prefetch(edge + f, to_write);
 }
 
 /* Row `row` of a tensor, [j][feature], into blocks of LANES ends j: to[block][feature][lane], `feature_step` numbers from
@@ -185,7 +200,11 @@ static inline void NAME(pack)(const WORK *w, const REAL *from, const int64_t *st
         REAL *lanes = to + block * block_step;
         for (int m = 0; m < LANES; m++) {
             const int j = block * LANES + m;
-            edge[m] = NAME(at)(from, stride, row, w->node[j]);
+            edge[m] = NAME(at)(from, stride, row, w->ends[j]);
+            if (block + 1 < w->blocks)
+                NAME(ask)(NAME(at)(from, stride, row, w->ends[j + LANES]), w->features, 0);
+            else if (row + 1 < w->p->n)
+                NAME(ask)(NAME(at)(from, stride, row + 1, w->ends[m]), w->features, 0);
         }
         if (w->features < LANES) {
             for (int f = 0; f < w->features; f++)
@@ -207,9 +226,11 @@ static inline void NAME(unpack)(const WORK *w, const REAL *from, int64_t block_s
                                 const int64_t *stride, int row) {
     for (int block = 0; block < w->blocks; block++) {
         const REAL *lanes = from + block * block_step;
-        const int some = w->count - block * LANES < LANES ? w->count - block * LANES : LANES;
+        const int some = w->end_count - block * LANES < LANES ? w->end_count - block * LANES : LANES;
         REAL *edge[LANES];
-        for (int m = 0; m < some; m++) edge[m] = to + row * stride[ROW] + w->node[block * LANES + m] * stride[COLUMN];
+        for (int m = 0; m < some; m++) edge[m] = to + row * stride[ROW] + w->ends[block * LANES + m] * stride[COLUMN];
+        for (int m = 0; block + 1 < w->blocks && m < some; m++)
+            NAME(ask)(to + row * stride[ROW] + w->ends[(block + 1) * LANES + m] * stride[COLUMN], w->features, 1);
         if (w->features < LANES) {
             for (int m = 0; m < some; m++)
                 for (int f = 0; f < w->features; f++) edge[m][f] = lanes[f * feature_step + m];
@@ -235,8 +256,9 @@ static inline void NAME(row_dots)(const WORK *w, const REAL *a, const int64_t *a
         for (int m = 0; m < LANES; m++) {
             v[m] = (VEC){0}, rest[m] = 0;
             const int j = block * LANES + m;
-            if (j >= w->count) continue;
-            const REAL *x = NAME(at)(a, a_stride, row, w->node[j]), *y = NAME(at)(b, b_stride, row, w->node[j]);
+            if (j >= w->end_count) continue;
+            const REAL *x = NAME(at)(a, a_stride, row, w->ends[j]), *y = NAME(at)(b, b_stride, row, w->ends[j]);
+            if (block + 1 < w->blocks) NAME(ask)(NAME(at)(a, a_stride, row, w->ends[j + LANES]), w->features, 0);
             for (int f = 0; f < whole; f += LANES) v[m] += NAME(load_any)(x + f) * NAME(load_any)(y + f);
             for (int f = whole; f < w->features; f++) rest[m] += x[f] * y[f];
         }
@@ -264,14 +286,15 @@ static void NAME(keep)(const WORK *w, int i, int l, REAL *factor) {
     REAL kept = (REAL)w->p->keep_factor;
     uint32_t limit = w->p->drop_below;
     for (int j = 0; j < w->blocks * LANES; j++)
-        factor[j] = mix32(key + (uint32_t)w->node[j] * 0x9E3779B9u) < limit ? 0 : kept;
+        factor[j] = mix32(key + (uint32_t)w->ends[j] * 0x9E3779B9u) < limit ? 0 : kept;
 }
 
 /* How many of the first ends j may not use pivot x for an edge from node i: in a decoder's graph, a target node is no
  * pivot for edges of two earlier nodes. */
 static inline int NAME(forbidden)(const WORK *w, int i, int x) {
-    int l = w->node[x];
-    return (w->p->causal_from >= 0 && l >= w->p->causal_from && l > w->node[i]) ? x : 0;
+    int l = w->node[x], most = w->blocks * LANES;
+    if (w->p->causal_from < 0 || l < w->p->causal_from || l <= w->node[i] || x <= w->first) return 0;
+    return x - w->first < most ? x - w->first : most;
 }
 
 #include "attention_forward.h"
@@ -279,6 +302,7 @@ static inline int NAME(forbidden)(const WORK *w, int i, int x) {
 #include "attention_backward.h"
 
 #undef VEC
+#undef HOLD
 #undef IVEC
 #undef WORK
 #undef MIX
