@@ -273,9 +273,7 @@ static void NAME(backward)(const problem *p, int batch, int head, void *scratch,
     REAL *dv2 = all.v2 ? (REAL *)p->dv2 + batch * p->dv2_stride[BATCH] + head * p->dv2_stride[HEAD] : 0;
 
     for (int first = 0; first < all.blocks; first += tile) {
-        WORK some = all, *w = &some;
-        w->blocks = all.blocks - first < tile ? all.blocks - first : tile;
-        w->first = first * LANES, w->end_count = count - w->first, w->ends = node + w->first;
+        const WORK some = NAME(at_ends)(&all, first, tile), *w = &some;
         const int64_t line = w->blocks * LANES, plane = p->features * line;
         NAME(backward_space) space = {.line = line, .plane = plane, .dq = dq, .dv1 = dv1}, *s = &space;
         s->keys = scratch;

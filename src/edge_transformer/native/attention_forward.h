@@ -3,20 +3,28 @@
 #define ROWS 4 /* rows i that share what is loaded of k and v2 */
 
 typedef struct {
-    REAL *k;      /* [x][block][feature][lane] */
+    REAL *k;      /* [x][block][feature][lane], for the ends of a tile; rows i for the attention ablation */
     REAL *v2;     /* [block][feature][x][lane] */
-    REAL *v1;     /* [row][feature][x], with room for whole vectors */
+    REAL *v1;     /* [i][feature][x], with room for whole vectors */
+    int64_t line; /* numbers from feature to feature of v1 */
     REAL *scores; /* [row][block][x][lane]: scores, then weights */
     REAL *tile;   /* [row][block][feature][lane]: the output */
     REAL *factor; /* [j] */
 } NAME(forward_space);
 
-/* Rows that are computed together: as many as have their scores in a cache of the second level. */
+/* Blocks of ends j that are computed together: as many as have their k and v2 in or near a cache of the second level. An
+ * even number, so that the backward pass sums up the scores of the same two blocks together. */
+static int NAME(forward_tile)(const problem *p) {
+    const int64_t bytes = 2 * (int64_t)p->n * p->features * LANES * (int64_t)sizeof(REAL), fit = 800 * 1024 / bytes / 2 * 2;
+    const int64_t all = p->padded / LANES, blocks = fit < 2 ? 2 : fit;
+    return (int)(blocks < all ? blocks : all);
+}
+
+/* Rows that are computed together: as many as have their scores in a part of that cache. */
 static int NAME(rows_together)(const problem *p) {
-    int64_t sheet = (int64_t)p->n * p->padded * (int64_t)sizeof(REAL), rows = 160 * 1024 / sheet / ROWS * ROWS;
-    int64_t most = (p->n + ROWS - 1) / ROWS * ROWS;
-    rows = rows < ROWS ? ROWS : rows;
-    return (int)(rows > most ? most : rows);
+    const int64_t sheet = (int64_t)p->n * NAME(forward_tile)(p) * LANES * (int64_t)sizeof(REAL);
+    const int64_t rows = 100 * 1024 / sheet / ROWS * ROWS, most = (p->n + ROWS - 1) / ROWS * ROWS;
+    return (int)(rows < ROWS ? ROWS : rows > most ? most : rows);
 }
 
 static inline __attribute__((always_inline)) void NAME(score_rows)(
@@ -29,6 +37,8 @@ static inline __attribute__((always_inline)) void NAME(score_rows)(
     for (int r = 0; r < count; r++) {
         q[r] = NAME(at)(w->q, w->p->q_stride, w->node[start + first + r], w->node[x]);
         to[r] = s->scores + (first + r) * sheet + (int64_t)x * LANES;
+        if (x + 1 < w->count)
+            NAME(ask)(NAME(at)(w->q, w->p->q_stride, w->node[start + first + r], w->node[x + 1]), features, 0);
     }
     int block = 0;
     for (; block + 2 <= w->blocks; block += 2) {
@@ -87,8 +97,8 @@ static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row,
         VEC inverse = 1 / sum;
         for (int x = 0; x < w->count; x++)
             NAME(store)(weights + (int64_t)x * LANES, NAME(load)(weights + (int64_t)x * LANES) * inverse);
-        for (int lane = 0; lane < LANES && block * LANES + lane < w->count; lane++) {
-            const int64_t edge = (int64_t)w->node[i] * w->p->n + w->node[block * LANES + lane];
+        for (int lane = 0; lane < LANES && block * LANES + lane < w->end_count; lane++) {
+            const int64_t edge = (int64_t)w->node[i] * w->p->n + w->ends[block * LANES + lane];
             largest[edge] = most[lane];
             inverse_sum[edge] = inverse[lane];
         }
@@ -103,12 +113,13 @@ static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row,
 }
 
 static inline __attribute__((always_inline)) void NAME(mix_rows)(
-    const WORK *w, const NAME(forward_space) *s, int first, int block, int f, const int count, const int pair) {
-    const int n = w->count, line = w->blocks * LANES;
+    const WORK *w, const NAME(forward_space) *s, int start, int first, int block, int f, const int count, const int pair) {
+    const int n = w->count;
+    const int64_t line = s->line;
     const REAL *weights[ROWS], *v1[ROWS];
     for (int r = 0; r < count; r++) {
         weights[r] = s->scores + ((int64_t)(first + r) * w->blocks + block) * n * LANES;
-        v1[r] = s->v1 + ((int64_t)(first + r) * w->features + f) * line;
+        v1[r] = s->v1 + ((int64_t)(start + first + r) * w->features + f) * line;
     }
     const REAL *x0 = s->v2 + ((int64_t)block * w->features + f) * n * LANES, *x1 = x0 + (int64_t)n * LANES;
     VEC a[ROWS], b[ROWS];
@@ -138,57 +149,60 @@ static inline __attribute__((always_inline)) void NAME(mix_rows)(
 }
 
 static int64_t NAME(forward_scratch)(const problem *p) {
-    int64_t n = p->n, plane = (int64_t)p->features * p->padded, rows = NAME(rows_together)(p);
-    return 2 * n * plane + rows * (2 * plane + n * p->padded) + p->padded;
+    const int64_t n = p->n, ends = NAME(forward_tile)(p) * LANES, rows = NAME(rows_together)(p);
+    return 2 * n * p->features * ends + rows * (n + p->features) * ends + ends + n * p->features * p->padded;
 }
 
 static void NAME(forward)(const problem *p, int batch, int head, void *scratch, int *node) {
-    const WORK work = NAME(set_up)(p, batch, head, node), *w = &work;
-    const int64_t n = p->n, plane = (int64_t)p->features * p->padded;
-    const int together = NAME(rows_together)(p), features = p->features, count = w->count;
-    NAME(forward_space) space, *s = &space;
-    s->k = scratch;
-    s->v2 = s->k + n * plane;
-    s->scores = s->v2 + n * plane;
-    s->tile = s->scores + together * n * p->padded;
-    s->factor = s->tile + together * plane;
-    s->v1 = s->factor + p->padded;
+    const WORK all = NAME(set_up)(p, batch, head, node);
+    const int64_t n = p->n, features = p->features;
+    const int tile = NAME(forward_tile)(p), together = NAME(rows_together)(p), count = all.count;
     REAL *out = (REAL *)p->out + batch * p->out_stride[BATCH] + head * p->out_stride[HEAD];
     REAL *largest = (REAL *)p->soft_max + ((int64_t)batch * p->heads + head) * 2 * n * n, *inverse_sum = largest + n * n;
-    const int64_t block = (int64_t)features * LANES;
-    for (int x = 0; x < count; x++) {
-        NAME(pack)(w, w->k, p->k_stride, w->node[x], s->k + x * w->blocks * block, block, LANES);
-        if (w->v2)
-            NAME(pack)(w, w->v2, p->v2_stride, w->node[x], s->v2 + (int64_t)x * LANES, block * count, (int64_t)count * LANES);
-    }
-    for (int start = 0; start < count; start += together) {
-        const int rows = count - start < together ? count - start : together;
-        for (int r = 0; r < rows; r++)
-            NAME(pack)(w, w->v1, p->v1_stride, w->node[start + r], s->v1 + r * w->blocks * block, LANES, w->blocks * LANES);
+
+    for (int first = 0; first < all.blocks; first += tile) {
+        const WORK some = NAME(at_ends)(&all, first, tile), *w = &some;
+        const int64_t ends = w->blocks * LANES, block = features * LANES, plane = features * ends;
+        NAME(forward_space) space = {.line = all.blocks * LANES}, *s = &space;
+        s->v1 = scratch; /* stays from tile to tile */
+        s->k = s->v1 + n * features * p->padded;
+        s->v2 = s->k + n * plane;
+        s->scores = s->v2 + n * plane;
+        s->tile = s->scores + together * n * ends;
+        s->factor = s->tile + together * plane;
         for (int x = 0; x < count; x++) {
-            int r = 0;
-            if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */
-                for (; r + ROWS <= rows; r += ROWS) NAME(score_rows)(w, s, start, r, x, s->k + x * w->blocks * block, ROWS);
-            for (; r < rows; r++)
-                NAME(score_rows)(w, s, start, r, x, s->k + (p->key_is_ij ? start + r : x) * w->blocks * block, 1);
-            for (r = 0; p->causal_from >= 0 && r < rows; r++)
-                for (int j = 0; j < NAME(forbidden)(w, start + r, x); j++)
-                    s->scores[(((int64_t)r * w->blocks + j / LANES) * count + x) * LANES + j % LANES] = -INFINITY;
+            NAME(pack)(w, w->k, p->k_stride, w->node[x], s->k + x * plane, block, LANES);
+            if (w->v2)
+                NAME(pack)(w, w->v2, p->v2_stride, w->node[x], s->v2 + x * LANES, block * count, (int64_t)count * LANES);
         }
-        for (int r = 0; r < rows; r++) NAME(soft_max)(w, s, r, start + r, largest, inverse_sum);
-        for (int b = 0; b < w->blocks; b++)
-            for (int f = 0; f < features; f += 2) {
+        for (int start = 0; start < count; start += together) {
+            const int rows = count - start < together ? count - start : together;
+            for (int i = start; first == 0 && i < start + rows; i++)
+                NAME(pack)(&all, w->v1, p->v1_stride, w->node[i], s->v1 + i * features * s->line, LANES, s->line);
+            for (int x = 0; x < count; x++) {
                 int r = 0;
-                if (f + 1 < features) {
-                    for (; r + ROWS <= rows; r += ROWS) NAME(mix_rows)(w, s, r, b, f, ROWS, 1);
-                    for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 1);
-                }
-                for (; r < rows; r++) NAME(mix_rows)(w, s, r, b, f, 1, 0);
+                if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */
+                    for (; r + ROWS <= rows; r += ROWS) NAME(score_rows)(w, s, start, r, x, s->k + x * plane, ROWS);
+                for (; r < rows; r++) NAME(score_rows)(w, s, start, r, x, s->k + (p->key_is_ij ? start + r : x) * plane, 1);
+                for (r = 0; p->causal_from >= 0 && r < rows; r++)
+                    for (int j = 0; j < NAME(forbidden)(w, start + r, x); j++)
+                        s->scores[(((int64_t)r * w->blocks + j / LANES) * count + x) * LANES + j % LANES] = -INFINITY;
             }
-        for (int r = 0; r < rows; r++)
-            NAME(unpack)(w, s->tile + r * w->blocks * block, block, LANES, out, p->out_stride, w->node[start + r]);
+            for (int r = 0; r < rows; r++) NAME(soft_max)(w, s, r, start + r, largest, inverse_sum);
+            for (int b = 0; b < w->blocks; b++)
+                for (int f = 0; f < features; f += 2) {
+                    int r = 0;
+                    if (f + 1 < features) {
+                        for (; r + ROWS <= rows; r += ROWS) NAME(mix_rows)(w, s, start, r, b, f, ROWS, 1);
+                        for (; r < rows; r++) NAME(mix_rows)(w, s, start, r, b, f, 1, 1);
+                    }
+                    for (; r < rows; r++) NAME(mix_rows)(w, s, start, r, b, f, 1, 0);
+                }
+            for (int r = 0; r < rows; r++)
+                NAME(unpack)(w, s->tile + r * plane, block, LANES, out, p->out_stride, w->node[start + r]);
+        }
     }
-    NAME(clear_padding)(w, out, p->out_stride);
+    NAME(clear_padding)(&all, out, p->out_stride);
 }
 
 #undef ROWS

@@ -165,6 +165,14 @@ typedef struct {
 } NAME(work);
 #define WORK NAME(work)
 
+/* The same with `blocks` vectors of ends from number `first` on, or as many as there are. */
+static inline WORK NAME(at_ends)(const WORK *w, int first, int blocks) {
+    WORK some = *w;
+    some.blocks = w->blocks - first < blocks ? w->blocks - first : blocks;
+    some.first = first * LANES, some.end_count = w->count - some.first, some.ends = w->node + some.first;
+    return some;
+}
+
 static inline const REAL *NAME(at)(const REAL *base, const int64_t *stride, int row, int column) {
     return base + row * stride[ROW] + column * stride[COLUMN];
 }
