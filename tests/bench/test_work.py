@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from edge_transformer.bench.work import (
     floydnet_action,
     floydnet_missing,
     step_action,
+    two_at_once,
     with_threads,
 )
 from edge_transformer.errors import UserError
@@ -141,6 +144,20 @@ def test_threads_of_an_action() -> None:
     with_threads(2, lambda watch: seen.append(torch.get_num_threads()))(Watch())
     torch.set_num_threads(before)
     assert seen == [2]
+
+
+def test_two_at_once_run_side_by_side_and_count_for_one() -> None:
+    meet, threads = Barrier(2, timeout=20), []
+
+    def action(seconds: float, watch: Watch) -> None:
+        meet.wait()  # passes only if the other runs too
+        threads.append(torch.get_num_threads())
+        watch.marks[STEP] = seconds
+
+    watch = Watch()
+    two_at_once(partial(action, 1.0), partial(action, 3.0))(watch)
+    assert watch.marks == {STEP: 1.5}
+    assert threads == [1, 1]
 
 
 def test_expected_bytes_grow_as_the_memory_does() -> None:

@@ -24,6 +24,7 @@ from .work import (
     floydnet_action,
     floydnet_missing,
     step_action,
+    two_at_once,
     with_threads,
 )
 
@@ -102,17 +103,15 @@ def _rivals(part: str, configuration: Configuration, engines: tuple[str, ...], d
 
 def _threads(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
     ours = _ours()
-    counts = {f"{ours}, 1 thread": 1, f"{ours}, 2 threads": 2}
-    one, two = counts
-    return Case(
-        part,
-        configuration.name,
-        configuration.size,
-        (one, two),
-        lambda size, name: with_threads(counts[name], attention_action(size, ours)),
-        reference=one,
-        missing={two: "one core"} if usable_cores() < 2 else {},
-    )
+    one, two, apart = "1 thread", "2 threads", "2 at once"
+
+    def build(size: Size, name: str) -> Action:
+        if name == apart:
+            return two_at_once(attention_action(size, ours), attention_action(size, ours))
+        return with_threads(1 if name == one else 2, attention_action(size, ours))
+
+    missing = {two: "one core", apart: "one core"} if usable_cores() < 2 else {}
+    return Case(part, configuration.name, configuration.size, (one, two, apart), build, reference=one, missing=missing)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ ABOUT = {
     "scaling": "The same as the first table, for one graph of growing size.",
     "rivals": "FloydNet's pivotal attention also mixes over a third node, but adds where triangular attention "
     "multiplies, so that it is products of matrices. It gets its tensors whole and in its own order.",
-    "threads": "The engine for CPUs with one thread and with two.",
+    "threads": "The engine for CPUs with one thread and with two. The last column is half the time of two independent "
+    "runs at once, with one thread each: what two cores gave at that moment to work that shares nothing.",
     "memory": "The most memory in use while forward and backward run, above what was in use when the inputs were "
     "ready. Each number is from a process of its own.",
 }

@@ -130,15 +130,15 @@ typedef struct {
     const problem *p;
     const engine *e;
     int is_backward;
-    char *scratch; /* for each share, scratch_bytes for numbers and node_bytes for nodes */
+    char *scratch; /* for each worker, scratch_bytes for numbers and node_bytes for nodes */
     int64_t scratch_bytes, node_bytes;
 } job;
 
 /* A task is a (batch, head). */
-static void run_tasks(const void *argument, int number, int64_t first, int64_t last) {
+static void run_tasks(const void *argument, int worker, int64_t first, int64_t last) {
     const job *j = argument;
     const problem *p = j->p;
-    char *scratch = j->scratch + number * (j->scratch_bytes + j->node_bytes);
+    char *scratch = j->scratch + worker * (j->scratch_bytes + j->node_bytes);
     int *node = (int *)(scratch + j->scratch_bytes);
     for (int64_t x = first; x < last; x++)
         (j->is_backward ? j->e->backward : j->e->forward)(p, (int)(x / p->heads), (int)(x % p->heads), scratch, node);
@@ -156,7 +156,7 @@ static int run(problem *p, int is_backward) {
     const int64_t tasks = (int64_t)p->batch * p->heads, node_bytes = whole_lines((p->n + MOST_LANES) * (int64_t)sizeof(int));
     job j = {p, e, is_backward, 0, whole_lines(numbers * (p->is_double ? 8 : 4)), node_bytes};
     /* For all threads at once: what a thread gets for itself the C library gives back to the system when it ends. */
-    j.scratch = aligned_alloc(64, (size_t)((j.scratch_bytes + node_bytes) * shares_of(p->threads, tasks)));
+    j.scratch = aligned_alloc(64, (size_t)((j.scratch_bytes + node_bytes) * workers_for(p->threads, tasks)));
     if (!j.scratch) return 1;
     share_out(p->threads, tasks, run_tasks, &j);
     free(j.scratch);

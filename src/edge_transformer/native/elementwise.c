@@ -32,8 +32,8 @@ typedef struct {
 
 /* A task is a block of numbers. */
 #define DEFINE(REAL, SUFFIX)                                                                                    \
-    FOR_THIS_CPU static void dropout_##SUFFIX(const void *argument, int number, int64_t first, int64_t last) {  \
-        (void)number;                                                                                           \
+    FOR_THIS_CPU static void dropout_##SUFFIX(const void *argument, int worker, int64_t first, int64_t last) {  \
+        (void)worker;                                                                                           \
         const dropout_job *j = argument;                                                                        \
         const REAL kept = (REAL)j->keep_factor, *residual = j->residual;                                        \
         const uint32_t drop_below = j->drop_below;                                                              \
@@ -61,8 +61,8 @@ typedef struct {
         }                                                                                                       \
     }                                                                                                           \
     /* y is positive only where the number was kept and x positive */                                           \
-    FOR_THIS_CPU static void relu_backward_##SUFFIX(const void *argument, int number, int64_t first, int64_t last) {\
-        (void)number;                                                                                           \
+    FOR_THIS_CPU static void relu_backward_##SUFFIX(const void *argument, int worker, int64_t first, int64_t last) {\
+        (void)worker;                                                                                           \
         const dropout_job *j = argument;                                                                        \
         const REAL kept = (REAL)j->keep_factor, *dy = j->x, *y = j->residual;                                   \
         REAL *dx = j->to;                                                                                       \

@@ -9,6 +9,7 @@ many of them as cores, threads of ours would have to wait until they fall asleep
 #include <stdatomic.h>
 
 #define MOST_THREADS 256
+#define PIECES 8 /* for each thread: one whose core also does other work leaves some to the others */
 
 /* GOMP_parallel of the OpenMP that PyTorch has loaded: runs `work(data)` on that many threads of its pool, if it can. */
 typedef void (*parallel)(void (*work)(void *data), void *data, unsigned threads, unsigned flags);
@@ -20,37 +21,43 @@ void edge_transformer_use_pool(parallel p) { pool = p; }
 typedef struct {
     work_on work;
     const void *job;
-    int64_t tasks;
-    int count;       /* of shares */
-    atomic_int next; /* the first share that nobody has taken yet */
+    int64_t tasks, pieces;
+    atomic_int workers; /* that have come */
+    atomic_int next;    /* the first piece that nobody has taken yet */
 } shares;
 
-/* Whoever comes takes the next share, until there is none: the pool may give fewer threads than were asked for. */
-static void take_shares(void *argument) {
+/* Whoever comes takes the next piece, until there is none: the pool may give fewer threads than were asked for. */
+static void take_pieces(void *argument) {
     shares *s = argument;
-    for (int t; (t = atomic_fetch_add(&s->next, 1)) < s->count;)
-        s->work(s->job, t, s->tasks * t / s->count, s->tasks * (t + 1) / s->count);
+    const int worker = atomic_fetch_add(&s->workers, 1);
+    for (int64_t t; (t = atomic_fetch_add(&s->next, 1)) < s->pieces;)
+        s->work(s->job, worker, s->tasks * t / s->pieces, s->tasks * (t + 1) / s->pieces);
 }
 
-static void *take_shares_in_thread(void *argument) {
-    take_shares(argument);
+static void *take_pieces_in_thread(void *argument) {
+    take_pieces(argument);
     return 0;
 }
 
-int shares_of(int threads, int64_t tasks) {
+int workers_for(int threads, int64_t tasks) {
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     return threads > tasks ? (int)(tasks < 1 ? 1 : tasks) : threads;
 }
 
 void share_out(int threads, int64_t tasks, work_on work, const void *job) {
-    shares s = {work, job, tasks, shares_of(threads, tasks), 0};
-    if (s.count > 1 && pool) {
-        pool(take_shares, &s, (unsigned)s.count, 0);
+    const int workers = workers_for(threads, tasks);
+    if (workers == 1) {
+        work(job, 0, 0, tasks);
+        return;
+    }
+    shares s = {work, job, tasks, tasks < workers * PIECES ? tasks : workers * PIECES, 0, 0};
+    if (pool) {
+        pool(take_pieces, &s, (unsigned)workers, 0);
         return;
     }
     pthread_t ids[MOST_THREADS];
     int started = 0;
-    while (started + 1 < s.count && !pthread_create(&ids[started], 0, take_shares_in_thread, &s)) started++;
-    take_shares(&s);
+    while (started + 1 < workers && !pthread_create(&ids[started], 0, take_pieces_in_thread, &s)) started++;
+    take_pieces(&s);
     for (int t = 0; t < started; t++) pthread_join(ids[t], 0);
 }

@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-/* Does the tasks from `first` to before `last`, as the share with this number. */
-typedef void (*work_on)(const void *job, int number, int64_t first, int64_t last);
+/* Does the tasks from `first` to before `last`, as the worker with this number. */
+typedef void (*work_on)(const void *job, int worker, int64_t first, int64_t last);
 
-/* How many shares there will be. */
-int shares_of(int threads, int64_t tasks);
+/* How many workers there will be at most. */
+int workers_for(int threads, int64_t tasks);
 
 void share_out(int threads, int64_t tasks, work_on work, const void *job);
 
