@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .native import draw_seed, drop_below, library, usable_for
+from .operators import operator
 
 _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 
@@ -72,22 +73,22 @@ def _run(kernel: str, x: Tensor, residual: Tensor | None, p: float, seed: int = 
     return to
 
 
-@torch.library.custom_op("edge_transformer::relu_dropout", mutates_args=(), device_types="cpu")
+@operator("relu_dropout", device="cpu")
 def _relu_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
     return _run("dropout", x, None, p, int(seed), relu=True)
 
 
-@torch.library.custom_op("edge_transformer::relu_dropout_backward", mutates_args=(), device_types="cpu")
+@operator("relu_dropout_backward", device="cpu")
 def _relu_dropout_backward(dy: Tensor, y: Tensor, p: float) -> Tensor:
     return _run("relu_dropout_backward", dy, y, p)
 
 
-@torch.library.custom_op("edge_transformer::add_dropout", mutates_args=(), device_types="cpu")
+@operator("add_dropout", device="cpu")
 def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
     return _run("dropout", x, residual, p, int(seed))
 
 
-@torch.library.custom_op("edge_transformer::scale_dropout", mutates_args=(), device_types="cpu")
+@operator("scale_dropout", device="cpu")
 def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
     return _run("dropout", x, None, p, int(seed))
 
@@ -129,3 +130,5 @@ def _add_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None, None]:
 
 _relu_dropout.register_autograd(_relu_gradient, setup_context=_relu_setup)
 _add_dropout.register_autograd(_add_gradient, setup_context=_add_setup)
+_relu_dropout_backward.refuse_gradients()
+_scale_dropout.refuse_gradients()

@@ -130,7 +130,7 @@ def test_operators(options: Options, dropout_p: float, dtype: torch.dtype) -> No
         (blocked_backward, (dout.transpose(1, 2), *turned, *choice)),
     ]
     for operator, arguments in cases:
-        results = torch.library.opcheck(operator, arguments)
+        results = torch.library.opcheck(operator.overload, arguments)
         assert set(results.values()) == {"SUCCESS"}
 
 
@@ -179,7 +179,7 @@ def test_shapes_without_numbers() -> None:
 def test_a_second_gradient_is_refused() -> None:
     q, k, v1, v2 = random_parts(1, 3, 1, 2)
     (first,) = torch.autograd.grad(blocked_attention(q, k, v1, v2, None, None, "lj", 0.0).sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
         first.sum().backward()
 
 

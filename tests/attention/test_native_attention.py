@@ -100,7 +100,7 @@ def test_a_second_gradient_is_refused() -> None:
     q, k, v1, v2 = random_parts(1, 3, 1, 2)
     out = native_attention(q, k, v1, v2, None, None, "lj", 0.0)
     (first,) = torch.autograd.grad(out.sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
         first.sum().backward()
 
 
@@ -349,7 +349,7 @@ operator_cases = pytest.mark.parametrize(("options", "dropout_p"), OPERATOR_CASE
 
 
 def check_operator(operator: Any, *arguments: Any) -> None:
-    results = torch.library.opcheck(operator, arguments)
+    results = torch.library.opcheck(operator.overload, arguments)
     assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
     assert set(results.values()) == {"SUCCESS"}
 

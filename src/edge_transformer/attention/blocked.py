@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..native import draw_seed
+from ..operators import operator
 from .einsum import allowed_triangles
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
@@ -92,7 +93,7 @@ def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager
     return contextlib.nullcontext()
 
 
-@torch.library.custom_op("edge_transformer::blocked_forward", mutates_args=())
+@operator("blocked_forward")
 def blocked_forward(
     q: Tensor,
     k: Tensor,
@@ -129,7 +130,7 @@ def _empty_output(q: Tensor, *rest: Any) -> Tensor:
 blocked_forward.register_fake(_empty_output)
 
 
-@torch.library.custom_op("edge_transformer::blocked_backward", mutates_args=())
+@operator("blocked_backward")
 def blocked_backward(
     dout: Tensor,
     q: Tensor,
@@ -193,3 +194,4 @@ def _gradients(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
 
 
 blocked_forward.register_autograd(_gradients, setup_context=_set_up)
+blocked_backward.refuse_gradients()

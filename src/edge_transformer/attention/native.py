@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..native import draw_seed, drop_below, library
+from ..operators import operator
 
 _SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 
@@ -144,7 +145,7 @@ def _backward(
 # --- operators on separate tensors --------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("edge_transformer::separate_forward", mutates_args=(), device_types="cpu")
+@operator("separate_forward", device="cpu")
 def separate_forward(
     q: Tensor,
     k: Tensor,
@@ -166,7 +167,7 @@ def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return q.new_empty(batch, n, n, heads, features), q.new_empty(batch, heads, 2, n, n)
 
 
-@torch.library.custom_op("edge_transformer::separate_backward", mutates_args=(), device_types="cpu")
+@operator("separate_backward", device="cpu")
 def separate_backward(
     dout: Tensor,
     q: Tensor,
@@ -211,6 +212,7 @@ def _separate_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple
 
 
 separate_forward.register_autograd(_separate_gradient, setup_context=_separate_setup)
+separate_backward.refuse_gradients()
 
 
 # --- operators on one packed tensor -------------------------------------------------------------------------------
@@ -221,7 +223,7 @@ def _split(parts: Tensor) -> list[Tensor | None]:
     return [*parts.unbind(3), *((None,) if parts.shape[3] == 3 else ())]
 
 
-@torch.library.custom_op("edge_transformer::packed_forward", mutates_args=(), device_types="cpu")
+@operator("packed_forward", device="cpu")
 def packed_forward(
     parts: Tensor,
     node_mask: Tensor | None,
@@ -240,7 +242,7 @@ def _(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return parts.new_empty(batch, n, n, heads, features), parts.new_empty(batch, heads, 2, n, n)
 
 
-@torch.library.custom_op("edge_transformer::packed_backward", mutates_args=(), device_types="cpu")
+@operator("packed_backward", device="cpu")
 def packed_backward(
     dout: Tensor,
     parts: Tensor,
@@ -278,3 +280,4 @@ def _packed_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[T
 
 
 packed_forward.register_autograd(_packed_gradient, setup_context=_packed_setup)
+packed_backward.refuse_gradients()

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..native import drop_below
+from ..operators import operator
 from .triton_kernels import with_triton
 
 _OLDEST = (3, 3)  # version of Triton whose kernels take tuples
@@ -165,7 +166,7 @@ def _launch(
 # --- operators of PyTorch -----------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("edge_transformer::triton_forward", mutates_args=())
+@operator("triton_forward")
 def triton_forward(
     q: Tensor,
     k: Tensor,
@@ -198,7 +199,7 @@ def _sums(q: Tensor) -> torch.dtype:
 triton_forward.register_fake(_empty_results)
 
 
-@torch.library.custom_op("edge_transformer::triton_backward", mutates_args=())
+@operator("triton_backward")
 def triton_backward(
     dout: Tensor,
     q: Tensor,
@@ -253,3 +254,4 @@ def _gradients(ctx: Any, dout: Tensor | None, _dlse: Tensor | None) -> tuple[Ten
 
 
 triton_forward.register_autograd(_gradients, setup_context=_set_up)
+triton_backward.refuse_gradients()
