@@ -268,7 +268,7 @@ def test_old_records_get_the_settings_that_they_did_not_name(tmp_path: Path) -> 
     }
     assert record.settings["train"]["optimizer"] == "adam"
     then = {"train_k": None, "held_out": 0.0, "valid": None, "test": True}
-    assert record.settings["data"] == then | {"merge_equal": True, "spliced": 0.0, "spliced_k": 8, "spliced_keep": 0.0}
+    assert record.settings["data"] == then | records._ADDED_TO_CLUTRR
     assert record.settings["precision"] == "32-true"
     append_record(path, record)
     assert len(path.read_text().splitlines()) == 1, "the old form and the new one are the same record"

@@ -28,7 +28,13 @@ MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is an
 # These facts of the past stay when a default changes, so that an old record never passes for a run with the new one.
 # A setting that is added gets a line here that says what runs did before there was a choice.
 _ADDED_TO_TRAINING: dict[str, Any] = {"batches": "random", "steps": None}
-_ADDED_TO_CLUTRR: dict[str, Any] = {"merge_equal": True, "spliced": 0.0, "spliced_k": 8, "spliced_keep": 0.0}
+_ADDED_TO_CLUTRR: dict[str, Any] = {
+    "merge_equal": True,
+    "spliced": 0.0,
+    "spliced_k": 8,
+    "spliced_keep": 0.0,
+    "spliced_merge": 0.0,
+}
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
         "model": {

@@ -10,7 +10,7 @@ import pytest
 from edge_transformer.data.clutrr import Story
 from edge_transformer.data.families import Family, FamilyShape, simulate_family
 from edge_transformer.data.kinship import generate
-from edge_transformer.data.splicing import splice, spliced_stories
+from edge_transformer.data.splicing import compositions, merge_people, splice, spliced_stories
 
 
 def story(text: str, query: tuple[int, int], target: str) -> Story:
@@ -71,6 +71,57 @@ def test_edges_can_be_kept(stories: list[Story]) -> None:
             while node != end:
                 node = chain[node]
         assert len(told_twice) == count
+
+
+RULES = {("father", "son"): "brother", ("brother", "sister"): "sister", ("sister", "father"): "father"}
+
+
+def test_two_people_who_may_be_one_become_one() -> None:
+    long = story("0 father 1, 1 son 2, 2 sister 3, 3 father 4, 4 wife 5", (0, 5), "mother")
+    made = merge_people(long, RULES, 0.99, random.Random(1))  # 1 and 4 are both the father of 0
+    assert told(made) == "0 father 1, 1 son 2, 2 sister 3, 3 father 1, 1 wife 4"
+    assert (made.query, made.target, made.size, made.k) == ((0, 4), "mother", 5, 5)
+    assert merge_people(long, RULES, 0.0, random.Random(1)) == long
+    assert merge_people(long, {}, 0.99, random.Random(1)) == long  # nothing is known of them
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 father 1, 1 son 2, 2 sister 3, 3 father 4",  # the question would be an edge: 0 father 1
+        "0 brother 1, 1 brother 2, 2 wife 3",  # told to be two
+    ],
+)
+def test_people_who_stay_two(text: str) -> None:
+    long = story(text, (0, text.count(",") + 1), "x")
+    assert merge_people(long, RULES | {("brother", "brother"): "brother"}, 0.99, random.Random(1)) == long
+
+
+def test_people_to_whom_someone_is_different_stay_two() -> None:
+    long = story("0 father 1, 1 son 2, 2 sister 3, 3 father 4, 4 wife 5", (0, 5), "mother")
+    known = {("son", "sister"): "daughter", ("daughter", "father"): "husband", ("husband", "wife"): "self"}
+    assert merge_people(long, RULES | known, 0.99, random.Random(1)) == long  # 5 is not the same to 1 and to 4
+
+
+def test_compositions_where_all_agree() -> None:
+    rows = [
+        story("0 father 1, 1 son 2", (0, 2), "brother"),
+        story("0 sister 1, 1 son 2", (0, 2), "nephew"),
+        story("0 sister 1, 1 son 2", (0, 2), "grandson"),
+        story("0 son 1, 1 son 2, 2 son 3", (0, 3), "x"),
+        story("1 son 2, 0 wife 1", (0, 2), "son"),  # not told in the order of the walk
+    ]
+    assert compositions(rows) == {("father", "son"): "brother"}
+
+
+def test_stories_that_come_back(stories: list[Story]) -> None:
+    made = spliced_stories(stories, 300, longest=8, seed=3, merge=0.9)
+    assert 30 < sum(each.size <= each.k for each in made) < 290
+    for each in made:
+        assert {node for edge in each.edges for node in edge} == set(range(each.size))
+        assert len(set(each.edges)) == len(each.edges)
+        assert each.query not in each.edges
+        assert all(start != end for start, end in (*each.edges, each.query))
 
 
 def test_the_seed_decides(stories: list[Story]) -> None:
