@@ -150,7 +150,7 @@ def test_tasks_without_an_axis_need_no_code(tmp_path: Path) -> None:
     parses = [run(1, {"LAS": 0.96, "EM": 0.89}, task="dependency", data=split, preset="dependency/cpu")]
     unknown = [run(1, {"hits": 0.5}, task="links", data={"name": "wn18", "fingerprint": "4"}, preset="links/cpu")]
     report = write(tmp_path, [*unknown, *parses])
-    assert [table.title for table in report.tables] == ["CFQ dependency parsing, MCD3", "links, wn18"]
+    assert [table.title for table in report.tables] == ["Dependency parsing, CFQ MCD3", "links, wn18"]
     assert report.figures == ()
     lines = table_lines(report)
     assert lines[0][3:5] == ["EM", "LAS"]

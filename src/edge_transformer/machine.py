@@ -76,7 +76,9 @@ def usable_cores() -> int:
 def _engine(name: str) -> Engine:
     if name == "native":
         reason = native.unavailable()
-        return Engine(reason is None, reason or f"compiled C, {native.vector_code()} vector code")
+        return Engine(
+            reason is None, reason or f"compiled C, {native.vector_code()} vector code, on {native.threads_in_use()}"
+        )
     if name == "triton":
         reason = triton.unavailable()
         return Engine(reason is None, reason or f"Triton {_version('triton')}")

@@ -62,6 +62,11 @@ def vector_code() -> str:
     return _VECTOR_CODE[library().edge_transformer_best_isa()]
 
 
+def threads_in_use() -> str:
+    """Whose threads the kernels run on."""
+    return "threads of its own" if _torch_threads() is None else "PyTorch's threads"
+
+
 def usable_for(tensor: Tensor) -> bool:
     """Whether the kernels are there and compute this kind of tensor."""
     return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64) and unavailable() is None
