@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.machinery
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,18 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The package as if it were installed there."""
     monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
     return tmp_path
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-19"])
+def test_other_compilers_take_the_sources(compiler: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler} here")
+    sources = sorted(Path(native.__file__).parent.glob("*.c"))
+    assert len(sources) == 3
+    for source in sources:
+        command = [compiler, "-fsyntax-only", "-O3", "-std=gnu11", "-Wall", "-Wno-psabi", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_without_a_compiler_at_installation(empty_folder: Path) -> None:

@@ -104,6 +104,14 @@ def test_a_second_gradient_is_refused() -> None:
         first.sum().backward()
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 3, 2, 4), (2, 0, 0, 2, 4)], ids=str)
+def test_nothing_to_do(shape: tuple[int, ...]) -> None:
+    q = torch.randn(shape, requires_grad=True)
+    out, _ = separate_forward(q, q, q, q, None, -1, False, 0.0, None)
+    (gradient,) = torch.autograd.grad(out.sum(), q)
+    assert out.shape == gradient.shape == shape
+
+
 def test_out_of_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v1, v2 = random_parts(1, 2, 1, 2)
     monkeypatch.setattr(native, "library", lambda: SimpleNamespace(edge_transformer_forward=lambda problem: 1))

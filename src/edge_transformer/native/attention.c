@@ -152,6 +152,7 @@ static int run(problem *p, int is_backward) {
     if (p->isa >= 0 && p->isa < isa) isa = p->isa;
     const engine *e = &engines[isa][p->is_double ? 1 : 0];
     p->padded = (p->n + e->lanes - 1) / e->lanes * e->lanes;
+    if (!p->batch || !p->n || !p->heads || !p->features) return 0;
     const int64_t numbers = is_backward ? e->backward_scratch(p) : e->forward_scratch(p);
     const int64_t tasks = (int64_t)p->batch * p->heads, node_bytes = whole_lines((p->n + MOST_LANES) * (int64_t)sizeof(int));
     job j = {p, e, is_backward, 0, whole_lines(numbers * (p->is_double ? 8 : 4)), node_bytes};

@@ -167,8 +167,8 @@ static inline __attribute__((always_inline)) void NAME(spread_rows)(
                 HOLD(v1[r]);
             }
             const int64_t here = (f + m) * s->line;
-            REAL *key = keys + 2 * here, *value = values + 2 * here;
-            const REAL *g0 = at->dout[0] + here, *g1 = rows > 1 ? at->dout[1] + here : 0, *weights = s->weights;
+            REAL *key = keys + 2 * here, *value = has_v2 ? values + 2 * here : 0;
+            const REAL *g0 = at->dout[0] + here, *g1 = at->dout[rows - 1] + here, *weights = s->weights;
             for (int block = 0; block < all_blocks; block++) {
                 VEC kf = NAME(load)(key), dkf = NAME(load)(key + LANES), v2f, dv2f;
                 HOLD(kf);

@@ -12,7 +12,7 @@ typedef struct {
     REAL *factor; /* [j] */
 } NAME(forward_space);
 
-/* Blocks of ends j that are computed together: as many as have their k and v2 in or near a cache of the second level. An
+/* Blocks of ends j that are computed together: as many as have their k and v2 in or near a second cache, or two. An
  * even number, so that the backward pass sums up the scores of the same two blocks together. */
 static int NAME(forward_tile)(const problem *p) {
     const int64_t bytes = 2 * (int64_t)p->n * p->features * LANES * (int64_t)sizeof(REAL), fit = 800 * 1024 / bytes / 2 * 2;
@@ -177,8 +177,9 @@ static void NAME(forward)(const problem *p, int batch, int head, void *scratch, 
         }
         for (int start = 0; start < count; start += together) {
             const int rows = count - start < together ? count - start : together;
-            for (int i = start; first == 0 && i < start + rows; i++)
-                NAME(pack)(&all, w->v1, p->v1_stride, w->node[i], s->v1 + i * features * s->line, LANES, s->line);
+            if (first == 0)
+                for (int i = start; i < start + rows; i++)
+                    NAME(pack)(&all, w->v1, p->v1_stride, w->node[i], s->v1 + i * features * s->line, LANES, s->line);
             for (int x = 0; x < count; x++) {
                 int r = 0;
                 if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */

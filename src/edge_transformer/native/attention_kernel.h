@@ -13,13 +13,13 @@
 typedef REAL NAME(vec) __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef WHOLE NAME(ivec) __attribute__((vector_size(LANES * sizeof(REAL))));
 #define VEC NAME(vec)
+#define IVEC NAME(ivec)
 /* Keeps a vector in a register that the compiler would load again each time it is used. */
-#if defined(HAS_X86) && LANES * 4 >= 32
+#if defined(HAS_X86) && LANES >= 8
 #define HOLD(v) __asm__("" : "+v"(v))
 #else
 #define HOLD(v) ((void)0)
 #endif
-#define IVEC NAME(ivec)
 
 static inline VEC NAME(load)(const REAL *p) { return *(const VEC *)p; } /* scratch is aligned */
 static inline VEC NAME(load_any)(const REAL *p) {
@@ -159,7 +159,7 @@ typedef struct {
     const REAL *q, *k, *v1, *v2;
     int features, count; /* real nodes */
     const int *node;
-    int blocks, first, end_count; /* ends j at work: all, or some from number `first` on; vectors that hold them; how many */
+    int blocks, first, end_count; /* ends j at work: vectors that hold them, number of the first, ends from it on */
     const int *ends;              /* node + first */
     uint64_t key; /* of the random numbers of this batch and head */
 } NAME(work);
@@ -194,7 +194,11 @@ static WORK NAME(set_up)(const problem *p, int batch, int head, int *node) {
 
 /* Asks for the features of an edge before they are needed: edges lie too far apart for the CPU to guess them. */
 static inline __attribute__((always_inline)) void NAME(ask)(const REAL *edge, int features, const int to_write) {
-    for (int f = 0; f < features; f += 64 / (int)sizeof(REAL)) __builtin_prefetch(edge + f, to_write);
+    for (int f = 0; f < features; f += 64 / (int)sizeof(REAL))
+        if (to_write) /* a constant, even if only GCC sees that it is one here */
+            __builtin_prefetch(edge + f, 1);
+        else
+            __builtin_prefetch(edge + f, 0);
 }
 
 /* Row `row` of a tensor, [j][feature], into blocks of LANES ends j: to[block][feature][lane], `feature_step` numbers from

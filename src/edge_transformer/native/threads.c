@@ -22,6 +22,7 @@ typedef struct {
     work_on work;
     const void *job;
     int64_t tasks, pieces;
+    int limit;          /* of workers */
     atomic_int workers; /* that have come */
     atomic_int next;    /* the first piece that nobody has taken yet */
 } shares;
@@ -30,6 +31,7 @@ typedef struct {
 static void take_pieces(void *argument) {
     shares *s = argument;
     const int worker = atomic_fetch_add(&s->workers, 1);
+    if (worker >= s->limit) return; /* more than were asked for */
     for (int64_t t; (t = atomic_fetch_add(&s->next, 1)) < s->pieces;)
         s->work(s->job, worker, s->tasks * t / s->pieces, s->tasks * (t + 1) / s->pieces);
 }
@@ -50,7 +52,7 @@ void share_out(int threads, int64_t tasks, work_on work, const void *job) {
         work(job, 0, 0, tasks);
         return;
     }
-    shares s = {work, job, tasks, tasks < workers * PIECES ? tasks : workers * PIECES, 0, 0};
+    shares s = {work, job, tasks, tasks < workers * PIECES ? tasks : workers * PIECES, workers, 0, 0};
     if (pool) {
         pool(take_pieces, &s, (unsigned)workers, 0);
         return;
