@@ -72,11 +72,17 @@ def test_mean_and_standard_error_by_hand(tmp_path: Path) -> None:
     assert score.mean == pytest.approx(0.93)
     assert score.error == pytest.approx((13 / 3) ** 0.5 / 100)
     head, _, ours, paper = table_lines(report)
-    assert head == ["Model", "Preset", "Runs", "k=6", "k=7", "k=8", "k=9", "k=10", "Minutes", "Threads"]
+    assert head == ["Model", "Preset", "Runs", "k=6", "k=7", "k=8", "k=9", "k=10", "Minutes", "CPU minutes", "Threads"]
     assert ours[:4] == ["Edge Transformer", "`clutrr/cpu`", "3 seeds", f"93.0 ± 2.1 {BELOW}"]
-    assert ours[4:] == ["–", "–", "–", f"81.0 ± 1.0 {BELOW}", "20.0", "1"]
+    assert ours[4:] == ["–", "–", "–", f"81.0 ± 1.0 {BELOW}", "20.0", "–", "1"]
     assert paper[:5] == ["Edge Transformer", "paper", "10 runs", "98.1 ± 0.3", "97.9 ± 0.7"]
-    assert paper[5:] == ["95.3 ± 1.5", "92.3 ± 1.5", "92.1 ± 1.5", "–", "–"]
+    assert paper[5:] == ["95.3 ± 1.5", "92.3 ± 1.5", "92.1 ± 1.5", "–", "–", "–"]
+
+
+def test_cpu_minutes_where_all_runs_have_them(tmp_path: Path) -> None:
+    runs = [run(seed, {"k=2": 0.9}, cpu_minutes=3.0 * seed) for seed in (1, 2)]
+    assert table_lines(write(tmp_path, runs))[2][-3:] == ["15.0", "4.5", "1"]
+    assert table_lines(write(tmp_path, [*runs, run(3, {"k=2": 0.9})]))[2][-3:] == ["20.0", "–", "1"]
 
 
 def test_one_seed_has_no_error(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ class Record:
     command: str
     finished: str  # ISO 8601
     settings: dict[str, Any] = field(default_factory=dict)  # all of them, those that were defaults too
+    cpu_minutes: float | None = None  # of all threads of one process; None where they were not counted
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
@@ -98,6 +99,7 @@ class Record:
             object.__setattr__(self, name, deepcopy(getattr(self, name)))
         object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
         object.__setattr__(self, "minutes", float(self.minutes))
+        object.__setattr__(self, "cpu_minutes", None if self.cpu_minutes is None else float(self.cpu_minutes))
 
     @property
     def key(self) -> Key:
@@ -360,6 +362,10 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_is_integer, "an integer"),
     "metrics": (lambda value: _is_table(value, _is_number), "an object of finite numbers"),
     "minutes": (lambda value: _is_number(value) and value >= 0, "a number of minutes"),
+    "cpu_minutes": (
+        lambda value: value is None or (_is_number(value) and value >= 0),
+        "a number of minutes or null",
+    ),
     "threads": (lambda value: _is_integer(value) and value > 0, "a positive integer"),
     "versions": (lambda value: _is_table(value, _is_text), "an object of texts"),
     "command": (_is_text, "a text"),
@@ -375,7 +381,7 @@ def _find_problem(value: Any) -> Problem | None:
     names = [each.name for each in fields(Record)]
     for name in names:
         if name not in value:
-            if name == "settings":
+            if name in ("settings", "cpu_minutes"):  # older records have none
                 continue
             return f"no field {name!r}", "the fields " + ", ".join(names)
         accepts, expected = _RULES[name]

@@ -34,8 +34,9 @@ GENERATED = (
 
 HOW_TO_READ = f"""\
 Numbers are percent: the mean over seeds ± its standard error (sample standard deviation / √seeds). With 1 seed there is
-no standard error. *Minutes* is the mean time of one run with that many CPU threads. Rows called paper are what the
-paper reports for the model above them.
+no standard error. *Minutes* is the mean time of one run with that many CPU threads, by the clock; *CPU minutes* is how
+long its threads worked, where all runs of a row counted that. Rows called paper are what the paper reports for the
+model above them.
 
 {ABOVE} and {BELOW} mark where we are above or below the paper by more than both errors explain: by more than twice
 √(our standard error² + the paper's²). A standard error from fewer than {FEW_SEEDS} seeds is itself hardly known; there
@@ -104,8 +105,8 @@ def _numbers(row: Row, metric: str) -> tuple[str, str, str]:
 def _section(table: ResultTable, image: str) -> str:
     """One table in Markdown, and everything needed to make it again."""
     lines = [
-        ["Model", "Preset", "Runs", *map(escape, table.metrics), "Minutes", "Threads"],
-        [":--", ":--", *["--:"] * (len(table.metrics) + 3)],
+        ["Model", "Preset", "Runs", *map(escape, table.metrics), "Minutes", "CPU minutes", "Threads"],
+        [":--", ":--", *["--:"] * (len(table.metrics) + 4)],
         *(_markdown_cells(table, row) for row in table.rows),
     ]
     statements = [("Against the paper:", paper_statements(table)), ("Against each other:", model_statements(table))]
@@ -137,8 +138,8 @@ def _validation(table: ResultTable) -> list[str]:
 def _markdown_cells(table: ResultTable, row: Row) -> list[str]:
     preset = "paper" if row.is_paper else code_words(row.preset, row.options)
     scores = [" ".join(part for part in _numbers(row, metric) if part) for metric in table.metrics]
-    minutes = "–" if row.minutes is None else f"{row.minutes:.1f}"
-    return [escape(row.model), preset, _runs(row), *scores, minutes, row.threads or "–"]
+    minutes = ["–" if value is None else f"{value:.1f}" for value in (row.minutes, row.cpu_minutes)]
+    return [escape(row.model), preset, _runs(row), *scores, *minutes, row.threads or "–"]
 
 
 def _rich_table(table: ResultTable) -> RichTable:

@@ -52,6 +52,7 @@ class Row:
     scores: dict[str, Score]
     runs: int | None
     minutes: float | None = None
+    cpu_minutes: float | None = None  # where all runs counted them
     threads: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)  # metric -> ABOVE or BELOW, or ""
 
@@ -193,9 +194,15 @@ def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], p
         scores=scores,
         runs=len(records),
         minutes=statistics.fmean(record.minutes for record in records),
+        cpu_minutes=_mean_of_all([record.cpu_minutes for record in records]),
         threads=", ".join(str(count) for count in sorted({record.threads for record in records})),
         marks={m: _mark(score, paper.scores[m]) for m, score in scores.items() if paper and m in paper.scores},
     )
+
+
+def _mean_of_all(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
 
 
 def _paper_row(name: str, entry: Mapping[str, Any] | None) -> Row | None:

@@ -32,6 +32,7 @@ from .memory import keep_freed_memory
 from .progress import Bar, bar, console
 from .records import Record, read_record
 from .run import RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
+from .stopwatch import Stopwatch
 from .tasks.base import TaskData, TaskModel
 
 LOCK_FILE, STATUS_FILE, RECORD_FILE = "lock", "status.json", "record.json"
@@ -74,7 +75,7 @@ class Trainer:
         if self.config.steps is not None:
             self.total_steps = min(self.config.steps, self.total_steps)
         self.step = 0
-        self.minutes = 0.0
+        self.time = Stopwatch()
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
         self._started, self._rows_done = time.monotonic(), 0  # of this process, for the speed shown
@@ -93,17 +94,17 @@ class Trainer:
         """
         if (self.folder / RECORD_FILE).exists():
             return read_record(self.folder / RECORD_FILE)
-        saved = started = self._started = time.monotonic()
-        before = self.minutes
+        saved = self._started = time.monotonic()
+        self.time.start()
         with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
             while self.step < self.total_steps:
                 self._train_step(shown)
-                self.minutes = before + (time.monotonic() - started) / 60
+                self.time.stop()
                 finished_epochs, rest = divmod(self.step, self.batches_an_epoch)
                 last = self.step == self.total_steps
                 if last or (rest == 0 and finished_epochs % self.config.evaluate_every == 0):
                     self._evaluate(finished_epochs + (rest > 0), last)
-                    self.minutes = before + (time.monotonic() - started) / 60
+                    self.time.stop()
                     if after_evaluation:
                         after_evaluation(self.history[-1])
                 stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
@@ -232,7 +233,8 @@ class Trainer:
             overrides=self.run.overrides,
             seed=self.run.seed,
             metrics={**self.history[-1]["scores"], "loss": self.history[-1]["loss"]},
-            minutes=round(self.minutes, 2),
+            minutes=round(self.time.minutes, 2),
+            cpu_minutes=None if self.time.cpu_minutes is None else round(self.time.cpu_minutes, 2),
             threads=torch.get_num_threads(),
             versions=_versions(),
             command=self.command,
@@ -300,7 +302,7 @@ class Trainer:
         if self.fabric.global_rank == 0:
             write_json(
                 self.folder / STATUS_FILE,
-                {"step": self.step, "steps": self.total_steps, "minutes": self.minutes, "history": self.history},
+                {"step": self.step, "steps": self.total_steps, "minutes": self.time.minutes, "history": self.history},
             )
 
     def save_checkpoint(self) -> None:
@@ -314,7 +316,8 @@ class Trainer:
                 tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
             state = {
                 "step": self.step,
-                "minutes": self.minutes,
+                "minutes": self.time.minutes,
+                "cpu_minutes": self.time.cpu_minutes,
                 "history": self.history,
                 "loss_sum": self.loss_sum,
                 "loss_weight": self.loss_weight,
@@ -343,7 +346,8 @@ class Trainer:
                 {"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]}
             )
             self._set_random_state(parts["random"][str(self.fabric.global_rank)])
-            self.step, self.minutes, self.history = state["step"], state["minutes"], state["history"]
+            self.step, self.history = state["step"], state["history"]
+            self.time.set(state["minutes"], state.get("cpu_minutes"))  # old checkpoints have no CPU minutes
             self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
