@@ -23,7 +23,7 @@ def test_defaults_are_filled_in() -> None:
     assert RUN.settings["train"]["lr"] == 1.0
     assert isinstance(RUN.settings["train"]["lr"], float)  # 1 and 1.0 are one setting, and have one key
     given = {"train_k": [2, 3], "held_out": 0.2, "merge_equal": False}
-    defaults = {"valid": None, "test": True, "spliced": 0.0, "spliced_k": 8, "spliced_keep": 0.0, "spliced_merge": 0.0}
+    defaults = {"valid": None, "test": True, "spliced": 0.0, "spliced_k": 8, "spliced_returns": 0.0}
     assert RUN.settings["data"] == given | defaults
     assert json.loads(json.dumps(RUN.settings)) == RUN.settings
     assert RUN.recorded_settings("64-true") == {**RUN.settings, "precision": "64-true"}
@@ -40,6 +40,10 @@ def test_records_of_before_have_the_keys_of_today() -> None:
         then = complete_settings("clutrr", "edge", written_then)
         now = RunConfig.from_preset("clutrr", name, {}, seed=1).recorded_settings()
         assert run_key("clutrr", "0a", then, 1) == run_key("clutrr", "0a", now, 1)
+        kept = {**written_then, "data": {**written_then["data"], "spliced_keep": 0.0}}  # a choice that is gone
+        assert complete_settings("clutrr", "edge", kept) == then
+        kept["data"]["spliced_keep"] = 0.5
+        assert complete_settings("clutrr", "edge", kept) != then
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -32,8 +32,7 @@ _ADDED_TO_CLUTRR: dict[str, Any] = {
     "merge_equal": True,
     "spliced": 0.0,
     "spliced_k": 8,
-    "spliced_keep": 0.0,
-    "spliced_merge": 0.0,
+    "spliced_returns": 0.0,
 }
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
@@ -67,6 +66,10 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         for rival in ("rat", "rrat", "gat", "transformer", "universal")
     },
     **{("cogs", model): {"train": {"steps": None}} for model in ("edge", "rat", "rrat", "transformer", "universal")},
+}
+# Settings that there were once, by task and section, with the value that changed nothing: such a run is as today's are.
+REMOVED_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "clutrr": {"data": {"spliced_keep": 0.0, "spliced_merge": 0.0}}
 }
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
 
@@ -135,8 +138,12 @@ def joint_fingerprint(data: str, valid: str) -> str:
 
 
 def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run of before together with those that it did not name; see UNNAMED_SETTINGS."""
+    """The settings of a run of before as a run of today names them; see UNNAMED_SETTINGS and REMOVED_SETTINGS."""
     complete = dict(settings)
+    for name, removed in REMOVED_SETTINGS.get(task, {}).items():
+        if isinstance(complete.get(name), dict):
+            kept = complete[name].items()
+            complete[name] = {key: value for key, value in kept if key not in removed or value != removed[key]}
     for name, unnamed in UNNAMED_SETTINGS.get((task, model), {}).items():
         given = complete.setdefault(name, unnamed)
         if isinstance(unnamed, dict) and isinstance(given, dict):

@@ -2,34 +2,27 @@
 
 A story says how two people are related, so it can stand in the place of any edge with that relation: where Bob is
 told to be the son of Ann, another story whose answer is "son" may be told of the two instead. What followed still
-follows. The new story is longer than both, and nothing is in it that the training rows do not say. The edge itself may
-be told as well: then there are two ways from one to the other.
+follows. The new story is longer than both, and nothing is in it that the training rows do not say. It may also come
+back to people it has met (see `returning`).
 
-A long story may also come back to a person. Two people of a spliced story are taken for one where the training rows do
-not tell them apart: followed by the compositions that rows of two relations show, they are the same to all who come
-before, and all who come after are the same to both.
-
-Only relations are compared. Who is a wife in one story may be told to have a wife by another: such families are none
-that one meets, but the answers follow from the relations all the same.
+Relations are compared, and genders where the rows have them, so that nobody is a wife and has one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Sequence
 
 from .clutrr import Story
+from .returning import Kinship, Visits
+
+Parts = dict[tuple[str, str], list[Story]]  # (answer, gender of the first person of the question) -> stories
 
 
-def spliced_stories(
-    stories: Sequence[Story], count: int, longest: int, seed: int, keep: float = 0.0, merge: float = 0.0
-) -> list[Story]:
+def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: int, returns: float = 0.0) -> list[Story]:
     """`count` stories, all longer than the longest of `stories` and of at most `longest` relations, all lengths alike.
 
-    An edge in whose place a story was told is kept with the probability `keep`; such edges are not counted. Two people
-    who may be one become one with the probability `merge`.
+    With the probability `returns` a step of making one longer does not splice, but comes back to somebody.
 
     Stories whose graph has different answers in different rows take no part. Fewer come back, or none, where the
     answers of the stories are never relations of their edges.
@@ -38,19 +31,17 @@ def spliced_stories(
     shortest = max((story.k for story in stories), default=0) + 1
     if not usable or shortest > longest:
         return []
-    by_answer: dict[str, list[Story]] = {}
+    parts: Parts = {}
     for story in usable:
         if len(story.edges) > 1:
-            by_answer.setdefault(story.target, []).append(story)
+            parts.setdefault((story.target, _gender(story, story.query[0])), []).append(story)
+    kinship = Kinship.shown_by(usable)
     chance = random.Random(seed)
     made = (
-        _grow(chance.choice(usable), by_answer, chance.randint(shortest, longest), keep, chance) for _ in range(count)
+        _grow(Visits(chance.choice(usable), kinship), parts, chance.randint(shortest, longest), returns, chance)
+        for _ in range(count)
     )
-    long_enough = [story for story in made if story.k >= shortest]
-    if not merge:
-        return long_enough
-    rules = compositions(usable)
-    return [merge_people(story, rules, merge, chance) for story in long_enough]
+    return [story for story in made if story.k >= shortest]
 
 
 def splice(story: Story, edge: int, part: Story) -> Story:
@@ -65,110 +56,30 @@ def splice(story: Story, edge: int, part: Story) -> Story:
         query=story.query,
         target=story.target,
         names=tuple(str(node) for node in range(story.size + len(others))),
+        genders=(*story.genders, *(part.genders[node] for node in others)) if story.genders and part.genders else (),
     )
 
 
-def compositions(stories: Sequence[Story]) -> dict[tuple[str, str], str]:
-    """What two relations in a row come to, where all stories of two relations agree."""
-    seen: dict[tuple[str, str], set[str]] = {}
-    for story in stories:
-        if len(story.edges) == 2 and is_walk(story):
-            seen.setdefault((story.relations[0], story.relations[1]), set()).add(story.target)
-    return {pair: next(iter(answers)) for pair, answers in seen.items() if len(answers) == 1}
-
-
-def is_walk(story: Story) -> bool:
-    """Whether the edges lead in their order from the first person of the question to the second."""
-    people = [story.query[0], *(end for _, end in story.edges)]
-    return story.edges == tuple(pairwise(people)) and people[-1] == story.query[1]
-
-
-def merge_people(story: Story, rules: Mapping[tuple[str, str], str], merge: float, chance: random.Random) -> Story:
-    """The same walk with people taken for one who may be one; other stories stay as they are."""
-    if not is_walk(story):
-        return story
-    walk = [story.query[0], *(end for _, end in story.edges)]
-    known = _followed(story.relations, rules)
-    places = range(len(walk))
-
-    def may_be_one(a: int, b: int) -> bool:
-        """They are not told to be two, and there is someone to whom both are known to be the same."""
-        if b - a < 2 or len(walk) - (b - a) <= 2:  # neighbours; and the question must not become one of its own edges
-            return False
-        before = [(known.get((x, a)), known.get((x, b))) for x in places[:a]]
-        after = [(known.get((a, y)), known.get((b, y))) for y in places[b + 1 :]]
-        both = [pair for pair in before + after if None not in pair]
-        return all(one == other for one, other in both) and any(None not in pair for pair in before)
-
-    one_of = [{place} for place in places]  # who is one with whom
-    pairs = [(a, b) for a in places for b in places[a + 2 :] if may_be_one(a, b)]
-    allowed = set(pairs)
-    chance.shuffle(pairs)
-    for a, b in pairs:
-        if one_of[a] is one_of[b] or chance.random() >= merge:
+def _grow(visits: Visits, parts: Parts, length: int, returns: float, chance: random.Random) -> Story:
+    """Make the story longer until it has that length, or as near below it as can be."""
+    while (missing := length - len(visits.story.edges)) > 0:
+        if chance.random() < returns and visits.return_once(missing, chance):
             continue
-        if all((min(x, y), max(x, y)) in allowed for x in one_of[a] for y in one_of[b]):
-            together = one_of[a] | one_of[b]
-            for place in together:
-                one_of[place] = together
-    if all(len(together) == 1 for together in one_of):
-        return story
-    number: dict[int, int] = {}
-    for place in places:
-        number.setdefault(min(one_of[place]), len(number))
-    person = [number[min(one_of[place])] for place in places]
-    facts = dict(zip(pairwise(person), story.relations, strict=True))
-    told_twice = any(facts[edge] != relation for edge, relation in zip(pairwise(person), story.relations, strict=True))
-    if told_twice or (person[0], person[-1]) in facts:
-        return story  # two relations between the same two people, or the answer itself among them
-    return replace(
-        story,
-        edges=tuple(facts),
-        relations=tuple(facts.values()),
-        query=(person[0], person[-1]),
-        names=tuple(str(node) for node in range(len(number))),
-        needed=None,
-    )
-
-
-def _followed(relations: Sequence[str], rules: Mapping[tuple[str, str], str]) -> dict[tuple[int, int], str]:
-    """What is known of every two people of a walk, from the first of them step by step."""
-    known: dict[tuple[int, int], str] = {}
-    for start in range(len(relations)):
-        relation: str | None = relations[start]
-        for end in range(start + 1, len(relations) + 1):
-            if end > start + 1:
-                relation = rules.get((relation or "", relations[end - 1]))
-            if relation is None:
-                break
-            known[start, end] = relation
-    return known
-
-
-def _grow(story: Story, by_answer: dict[str, list[Story]], length: int, keep: float, chance: random.Random) -> Story:
-    """Splice until the story has that length, or as near below it as can be."""
-    kept: list[tuple[tuple[int, int], str]] = []
-    while True:
-        missing = length - len(story.edges)
+        story = visits.story
         fitting = [
             (edge, part)
-            for edge, relation in enumerate(story.relations)
-            for part in [_choose(by_answer.get(relation, []), missing, chance)]
+            for edge, ((start, _), relation) in enumerate(zip(story.edges, story.relations, strict=True))
+            for part in [_choose(parts.get((relation, _gender(story, start)), []), missing, chance)]
             if part is not None
         ]
         if not fitting:
             break
-        edge, part = chance.choice(fitting)
-        if chance.random() < keep:
-            kept.append((story.edges[edge], story.relations[edge]))
-        story = splice(story, edge, part)
-    more = [fact for fact in dict(kept).items() if fact[0] not in story.edges]
-    return replace(
-        story,
-        edges=(*story.edges, *(edge for edge, _ in more)),
-        relations=(*story.relations, *(relation for _, relation in more)),
-        needed=len(story.edges),
-    )
+        visits.learn(splice(story, *chance.choice(fitting)))
+    return visits.story
+
+
+def _gender(story: Story, person: int) -> str:
+    return story.genders[person] if story.genders else ""
 
 
 def _choose(parts: list[Story], missing: int, chance: random.Random) -> Story | None:

@@ -38,12 +38,11 @@ class RelationSettings:
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
     spliced: float = 0.0  # so many rows more for each row, longer ones, made by data/splicing.py
     spliced_k: int = 8  # the largest number of relations in them
-    spliced_keep: float = 0.0  # the probability that an edge is told as well in whose place a story was told
-    spliced_merge: float = 0.0  # the probability that two people of such a story become one where they may be one
+    spliced_returns: float = 0.0  # the share of steps in making them that come back to somebody (data/returning.py)
     merge_equal: bool = True  # rows of a training batch with the same graph are computed once, with one dropout mask
 
     def __post_init__(self) -> None:
-        require_fraction(self, "held_out", "spliced_keep", "spliced_merge")
+        require_fraction(self, "held_out", "spliced_returns")
         require_positive(self, "spliced_k")
         if not 0 <= self.spliced <= MOST_SPLICED:
             raise ValueError(f"spliced must be from 0 to {MOST_SPLICED}, but is {self.spliced}")
@@ -195,7 +194,7 @@ class RelationData(TaskData):
             self.relations, self.answers = model.relations, model.answers
         self._tables = {name: self._tabulate(stories) for name, stories in self._splits.items()}
         wanted = 0 if model else round(settings.spliced * len(self._train))
-        how = settings.spliced_k, seed, settings.spliced_keep, settings.spliced_merge
+        how = settings.spliced_k, seed, settings.spliced_returns
         self._spliced = spliced_stories(self._train, wanted, *how) if wanted else []
 
     @classmethod
