@@ -34,6 +34,13 @@ _ADDED_TO_CLUTRR: dict[str, Any] = {
     "spliced_k": 8,
     "spliced_returns": 0.0,
 }
+_ADDED_TO_COGS: dict[str, Any] = {
+    "hidden": 0.0,
+    "exchanged": 0.0,
+    "exchanged_tokens": 24,
+    "exchanged_kind": "",
+    "exchanged_place": "",
+}
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
         "model": {
@@ -65,7 +72,10 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         ("clutrr", rival): {"train": _ADDED_TO_TRAINING, "data": _ADDED_TO_CLUTRR}
         for rival in ("rat", "rrat", "gat", "transformer", "universal")
     },
-    **{("cogs", model): {"train": {"steps": None}} for model in ("edge", "rat", "rrat", "transformer", "universal")},
+    **{
+        ("cogs", model): {"train": {"steps": None}, "data": _ADDED_TO_COGS}
+        for model in ("edge", "rat", "rrat", "transformer", "universal")
+    },
 }
 # Settings that there were once, by task and section, with the value that changed nothing: such a run is as today's are.
 REMOVED_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {

@@ -59,7 +59,7 @@ def random_graphs(count: int, seed: int, longest: int = 9) -> list[TokenGraph]:
 def make_data(
     train: Sequence[TokenGraph], settings: ParsingSettings | None = None, **splits: Sequence[TokenGraph]
 ) -> ParsingData:
-    return ParsingData("tiny", "0a", {"train": train, **splits}, settings or ParsingSettings())
+    return ParsingData("tiny", "0a", {"train": train, **splits}, settings or ParsingSettings(), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +253,7 @@ def test_scores_of_a_real_model_are_those_of_its_answers(
     monkeypatch.setattr(task, "PREDICT_EDGES", 30)
     assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
     # A trained model brings its own vocabularies.
-    again = ParsingData("tiny", "0a", {"dev": graphs[:10]}, ParsingSettings(), model)
+    again = ParsingData("tiny", "0a", {"dev": graphs[:10]}, ParsingSettings(), seed=1, model=model)
     assert again.evaluate(model, CPU) == data.evaluate(model, CPU)
 
 
@@ -357,3 +357,31 @@ def test_a_description_gives_the_model_back(data: ParsingData, model: GraphParse
     assert again.parse(["Ann saw Bob ."]) == model.parse(["Ann saw Bob ."])
     assert list(again.columns) == ["role", "kind"]
     assert isinstance(again.tokens, Vocab)
+
+
+def test_sentences_whose_phrases_changed_places_are_trained_on_and_named(graphs: list[TokenGraph]) -> None:
+    plain = make_data(graphs, dev=graphs[:10])
+    settings = ParsingSettings(exchanged=0.5, exchanged_tokens=12, exchanged_kind="kind", exchanged_place="role")
+    more = make_data(graphs, settings, dev=graphs[:10])
+    added = more.train_rows - plain.train_rows
+    assert 0 < added <= len(graphs) / 2
+    assert more.identity()["exchanged_rows"] == added
+    assert more.train_sizes().max() <= 12
+    assert list(more.tokens) == list(plain.tokens)
+    assert more.evaluation_rows() == plain.evaluation_rows()
+    with pytest.raises(ValueError, match=r"exchanged must be from 0 to 100, but is -1"):
+        ParsingSettings(exchanged=-1)
+    with pytest.raises(ValueError, match=r"exchanged needs exchanged_kind"):
+        ParsingSettings(exchanged=1)
+    with pytest.raises(UserError, match=r"found no column colour; expected one of those of the rows: role, kind"):
+        make_data(graphs, ParsingSettings(exchanged=1, exchanged_kind="colour"))
+
+
+def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:
+    data = make_data(graphs, ParsingSettings(hidden=0.3))
+    torch.manual_seed(1)
+    rows = torch.arange(data.train_rows)
+    tokens = torch.cat([group.tokens.flatten() for batch in data.batches(rows) for group in batch])
+    assert 0.2 < float((tokens == task.UNKNOWN).double().mean()) < 0.4
+    plain = make_data(graphs)
+    assert all((group.tokens != task.UNKNOWN).all() for batch in plain.batches(rows) for group in batch)

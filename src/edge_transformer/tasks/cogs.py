@@ -61,7 +61,7 @@ class CogsData(ParsingData):
         data = read_cogs(folder, wanted)
         splits = {split: [_told(row, progress) for row in rows] for split, rows in data.splits.items()}
         hashed = fingerprint(cogs_files(folder, training=False))  # the same with and without gen
-        loaded = cls(data.name, hashed, splits, settings, cast(GraphParser | None, model))
+        loaded = cls(data.name, hashed, splits, settings, seed, cast(GraphParser | None, model))
         loaded._forms = {split: [row.logical_form for row in rows] for split, rows in data.splits.items()}
         return loaded
 

@@ -16,12 +16,13 @@ from torch.nn import functional as F
 from ..baselines import SEQUENCE_KINDS
 from ..config import require_fraction, require_positive
 from ..data.clutrr import no_text
+from ..data.exchange import exchanged
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
 from ..data.token_graphs import TokenGraph, json_of_line, tokens_from_json
 from ..data.vocab import Vocab
 from ..encoder import Encoded
-from ..errors import DataError
+from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..forests import best_forests
 from ..heads import AttentionParentHead, NodeLabelHead, ParentHead
@@ -31,6 +32,7 @@ from .base import Progress, TaskData, TaskModel, build_encoder, model_options
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
 TRAIN_EDGES = 20_000  # the same in training; a larger batch is computed in parts
 UNKNOWN = 0  # the number of a word that no training sentence has; known words follow
+MOST_EXCHANGED = 100  # new sentences for each that a file has
 UNSEEN = -1  # the number of a label that no training sentence has, which nothing is ever answered with
 
 
@@ -228,9 +230,19 @@ class ParsingSettings:
 
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
     unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
+    hidden: float = 0.0  # the same for all words, whatever sentences have them
+    exchanged: float = 0.0  # so many sentences more for each sentence, whose phrases changed places (data/exchange.py)
+    exchanged_tokens: int = 24  # the largest number of tokens in them
+    exchanged_kind: str = ""  # the column that says which phrases may change places
+    exchanged_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
 
     def __post_init__(self) -> None:
-        require_fraction(self, "unknown")
+        require_fraction(self, "unknown", "hidden")
+        require_positive(self, "exchanged_tokens")
+        if not 0 <= self.exchanged <= MOST_EXCHANGED:
+            raise ValueError(f"exchanged must be from 0 to {MOST_EXCHANGED}, but is {self.exchanged}")
+        if self.exchanged and not self.exchanged_kind:
+            raise ValueError("exchanged needs exchanged_kind, the column that says which phrases may change places")
 
 
 class ParsingData(TaskData):
@@ -249,10 +261,12 @@ class ParsingData(TaskData):
         files_hash: str,
         splits: Mapping[str, Sequence[TokenGraph]],
         settings: ParsingSettings,
+        seed: int,
         model: GraphParser | None = None,
     ) -> None:
         self._name, self._fingerprint, self._settings = name, files_hash, settings
         self._train = splits.get("train", ())
+        self._exchanged = self._exchange_phrases(seed) if model is None and settings.exchanged else []
         self._splits = {split: graphs for split, graphs in splits.items() if split != "train"}
         if model is None:
             columns = self._train[0].labels
@@ -280,7 +294,7 @@ class ParsingData(TaskData):
         columns = cast(GraphParser, model).columns if model is not None else None
         splits = read_splits(wanted, columns, progress)
         hashed = fingerprint(files.values())
-        return cls(Path(folder).resolve().name, hashed, splits, settings, cast(GraphParser | None, model))
+        return cls(Path(folder).resolve().name, hashed, splits, settings, seed, cast(GraphParser | None, model))
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
@@ -289,7 +303,23 @@ class ParsingData(TaskData):
     @cached_property
     def _table(self) -> SentenceTable:
         """The training rows, made when the first of them are asked for: who only scores needs none."""
-        return self._tabulate(self._train)
+        return self._tabulate([*self._train, *self._exchanged])
+
+    def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
+        """New training sentences out of those there are."""
+        settings, columns = self._settings, self._train[0].labels
+        for name in filter(None, (settings.exchanged_kind, settings.exchanged_place)):
+            if name not in columns:
+                known = ", ".join(columns) or "none"
+                raise UserError(f"data.exchanged: found no column {name}; expected one of those of the rows: {known}")
+        return exchanged(
+            self._train,
+            round(settings.exchanged * len(self._train)),
+            settings.exchanged_tokens,
+            seed,
+            settings.exchanged_kind,
+            settings.exchanged_place,
+        )
 
     def _tabulate(self, graphs: Iterable[TokenGraph]) -> SentenceTable:
         table = SentenceTable(1 + len(self.columns))
@@ -306,13 +336,14 @@ class ParsingData(TaskData):
 
     @property
     def train_rows(self) -> int:
-        return len(self._train)
+        return len(self._train) + len(self._exchanged)
 
     def train_sizes(self) -> Tensor:
         return self._table.sizes
 
     def identity(self) -> dict[str, Any]:
-        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows}
+        more = {"exchanged_rows": len(self._exchanged)} if self._exchanged else {}
+        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **more}
 
     def notes(self) -> list[str]:
         notes = []
@@ -335,9 +366,8 @@ class ParsingData(TaskData):
         groups: list[SentenceBatch] = []
         edges = 0
         for batch in self._table.batches(rows, TRAIN_EDGES):
-            if self._settings.unknown:
-                hidden = self._is_rare[batch.tokens] & (torch.rand(batch.tokens.shape) < self._settings.unknown)
-                batch = replace(batch, tokens=batch.tokens.masked_fill(hidden, UNKNOWN))
+            if self._settings.unknown or self._settings.hidden:
+                batch = replace(batch, tokens=batch.tokens.masked_fill(self._hidden(batch.tokens), UNKNOWN))
             if groups and edges + batch.edges > TRAIN_EDGES:
                 yield groups
                 groups, edges = [], 0
@@ -345,6 +375,11 @@ class ParsingData(TaskData):
             edges += batch.edges
         if groups:
             yield groups
+
+    def _hidden(self, tokens: Tensor) -> Tensor:
+        """Which words are read as unknown this time."""
+        chance = self._is_rare[tokens] * self._settings.unknown
+        return torch.rand(tokens.shape) < chance.clamp(min=self._settings.hidden)
 
     def weight(self, rows: Tensor) -> float:
         return float(self._table.sizes[rows].sum())

@@ -1,0 +1,131 @@
+"""Phrases that change places: what a phrase is, and that all else of a sentence stays as it was."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_transformer.data.cogs import read_cogs
+from edge_transformer.data.cogs_graphs import form_of_graph, graph_of_form
+from edge_transformer.data.exchange import Exchange, Phrase, exchange, exchanged, phrases, words_before
+from edge_transformer.data.token_graphs import TokenGraph
+
+COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
+
+
+def graph(text: str) -> TokenGraph:
+    """A graph from "the cat>2/agent/N ran/-/V .": a word, its parent, what it is to it, and its kind."""
+    tokens, parents, roles, kinds = [], [], [], []
+    for place, word in enumerate(text.split()):
+        head, *labels = word.split("/")
+        token, _, parent = head.partition(">")
+        tokens.append(token)
+        parents.append(int(parent) if parent else place)
+        roles.append(labels[0].strip("-") if labels else "")
+        kinds.append(labels[1].strip("-") if len(labels) > 1 else "")
+    return TokenGraph(tuple(tokens), tuple(parents), {"role": tuple(roles), "kind": tuple(kinds)})
+
+
+SAW = graph("Ann>1/agent/P saw/-/V the cat>1/theme/N on>3/prep the mat>4/noun/N .")
+SLEPT = graph("the dog>2/agent/N slept/-/V .")
+SAID = graph("Bob>1/agent/P said/-/V that a boy>5/agent/N ran>1/that/V .")
+SENTENCES = [SAW, SLEPT, SAID]
+
+
+def texts(of: TokenGraph) -> list[str]:
+    before = words_before(SENTENCES, "kind")
+    return [" ".join(of.tokens[phrase.first : phrase.last + 1]) for phrase in phrases(of, "kind", before)]
+
+
+def test_what_a_phrase_is() -> None:
+    assert words_before(SENTENCES, "kind") == {"P": 0, "N": 1, "V": 0}
+    assert texts(SAW) == ["Ann", "Ann saw the cat on the mat", "the cat on the mat", "the mat"]
+    assert texts(SLEPT) == ["the dog", "the dog slept"]
+    assert texts(SAID) == ["Bob", "Bob said that a boy ran", "a boy", "a boy ran"]
+
+
+def test_phrases_that_are_not_in_one_piece_are_none() -> None:
+    crossed = graph("Ann>2/agent/P Bob>3/agent/P saw/-/V ran/-/V")
+    assert texts(crossed) == ["Ann", "Bob"]  # Bob stands within "Ann saw"
+    assert texts(graph("cat/-/N")) == []  # no article
+    assert texts(graph("Ann>1/a/P Bob>0/a/P")) == []  # each on the other
+    assert texts(graph("the cat/-/- .")) == []  # of no kind
+
+
+def at(of: TokenGraph, word: str) -> Phrase:
+    before = words_before(SENTENCES, "kind")
+    return next(phrase for phrase in phrases(of, "kind", before) if of.tokens[phrase.top] == word)
+
+
+def test_an_exchange() -> None:
+    made = exchange(at(SLEPT, "dog"), at(SAW, "cat"), "role")
+    assert made == graph("the cat>5/agent/N on>1/prep the mat>2/noun/N slept/-/V .")  # it acts here
+    assert exchange(at(SLEPT, "dog"), at(SAW, "cat")) == graph(
+        "the cat>5/theme/N on>1/prep the mat>2/noun/N slept/-/V ."
+    )
+    deeper = exchange(at(SAID, "ran"), at(SAW, "saw"), "role")
+    assert deeper == graph(
+        "Bob>1/agent/P said/-/V that Ann>4/agent/P saw>1/that/V the cat>4/theme/N on>6/prep the mat>7/noun/N ."
+    )
+    whole = exchange(at(SLEPT, "slept"), at(SAID, "ran"), "role")
+    assert whole == graph("a boy>2/agent/N ran/-/V .")  # nobody says it any more
+
+
+@given(seed=st.integers(0, 10_000))
+def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
+    chance = random.Random(seed)
+    kinds = Exchange(SENTENCES, "kind", "role")
+    start = kinds.sentence(20, chance) or SAW
+    there = chance.choice(phrases(start, "kind", kinds.before))
+    new = chance.choice(kinds.by_kind[start.labels["kind"][there.top]])
+    made = exchange(there, new, "role")
+    assert made.size == start.size - len(there) + len(new)
+    top = there.first + new.top - new.first
+    place = next(phrase for phrase in phrases(made, "kind", kinds.before) if phrase.top == top)
+    assert (place.first, len(place)) == (there.first, len(new))
+    assert exchange(place, there, "role") == start
+
+
+def test_new_sentences() -> None:
+    made = exchanged(SENTENCES, 300, 12, seed=1, kind="kind", place="role")
+    assert len(made) > 200
+    assert {4, 5, 7, 8, 10, 11} <= {each.size for each in made} <= set(range(3, 13))
+    words = {token for each in SENTENCES for token in each.tokens}
+    acting = set()
+    for each in made:
+        assert set(each.tokens) <= words
+        assert each.tokens[-1] == "."
+        acting |= {each.tokens[place] for place, role in enumerate(each.labels["role"]) if role == "agent"}
+    assert acting == {"Ann", "Bob", "boy", "cat", "dog", "mat"}
+    assert made == exchanged(SENTENCES, 300, 12, seed=1, kind="kind", place="role")
+    assert made != exchanged(SENTENCES, 300, 12, seed=2, kind="kind", place="role")
+
+
+def test_single_words_take_part_where_phrases_are_that_short() -> None:
+    words = [graph("Eve/-/P"), graph("hedgehog/-/N"), graph("crawl/-/V")]
+    made = exchanged([*SENTENCES, *words], 400, 12, seed=1, kind="kind", place="role")
+    told = {token for each in made for token in each.tokens}
+    assert "Eve" in told
+    assert told.isdisjoint({"hedgehog", "crawl"})  # no article, and nobody who crawls
+
+
+def test_where_nothing_can_be_exchanged() -> None:
+    assert exchanged([], 5, 12, seed=1, kind="kind") == []
+    assert exchanged([graph("Eve/-/P")], 5, 12, seed=1, kind="kind") == []
+    assert exchanged([graph("no kinds here")], 5, 12, seed=1, kind="kind") == []
+
+
+@pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
+def test_what_cogs_sentences_become_has_a_logical_form() -> None:
+    train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
+    made = exchanged(train, 500, 24, seed=1, kind="category", place="role")
+    assert len(made) == 500
+    for each in made:
+        form, kinds = form_of_graph(each), zip(each.tokens, each.labels["category"], strict=True)
+        names = [token for token, kind in kinds if kind == "PNOUN"]
+        if len(set(names)) == len(names):  # a form does not say which Emma it means
+            assert graph_of_form(each.tokens, form) == each
