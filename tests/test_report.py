@@ -17,6 +17,7 @@ from rich.console import Console
 import edge_transformer.report
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.figures import Points, draw_figure, save_figure
+from edge_transformer.presets import load_preset
 from edge_transformer.records import Record, append_record, latest_runs
 from edge_transformer.report import Report, build_report, report_tables
 from edge_transformer.result_tables import ABOVE, BELOW, Row, result_tables
@@ -251,11 +252,22 @@ def test_numbers_of_the_data_differ_from_row_to_row() -> None:
 
 def test_runs_before_and_after_a_change_of_the_preset_are_two_rows() -> None:
     old, new = ({"train": {"lr": lr, "epochs": 50}, "model": {"tied": True}} for lr in (0.1, 0.2))
-    (table,) = result_tables([*runs([0.9, 0.8], settings=old), *runs([0.7], settings=new)])
-    assert [(row.preset, row.options, row.runs) for row in table.rows[:2]] == [
-        ("clutrr/cpu", "train.lr=0.1", 2),
-        ("clutrr/cpu", "train.lr=0.2", 1),
-    ]
+    for preset in ("my.yaml", "clutrr/gone"):
+        records = [*runs([0.9, 0.8], settings=old, preset=preset), *runs([0.7], settings=new, preset=preset)]
+        (table,) = result_tables(records)
+        assert [(row.preset, row.options, row.runs) for row in table.rows[:2]] == [
+            (preset, "train.lr=0.1", 2),
+            (preset, "train.lr=0.2", 1),
+        ]
+
+
+def test_runs_before_a_change_of_the_preset_have_the_options_that_make_them_today() -> None:
+    today = load_preset("clutrr/cpu")
+    before = {**today, "train": {**today["train"], "lr": 0.5}}
+    (table,) = result_tables([*runs([0.9, 0.8], settings=before), *runs([0.7], settings=today)])
+    assert [(row.options, row.runs) for row in table.rows[:2]] == [("", 1), ("train.lr=0.5", 2)]
+    assert sum("--set train.lr=0.5" in command for command in table.commands) == 1
+    assert len(table.commands) == 2
 
 
 def test_tables_of_like_data_get_different_titles_and_files() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from edge_transformer.presets import load_preset
 from edge_transformer.records import Record, append_record
 from edge_transformer.report import build_report
 from edge_transformer.result_tables import ResultTable, result_tables
@@ -104,7 +105,7 @@ def test_only_what_belongs_together_is_compared() -> None:
 
 
 def test_the_report_has_the_statements_and_keeps_validation_out_of_the_table(tmp_path: Path) -> None:
-    settings = {"data": {"valid": "x"}}
+    settings = {**load_preset("clutrr/cpu"), "data": {"valid": "x"}}
     data = {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4"}
     records = [
         *runs("clutrr/cpu", {"k=10": 0.9, "valid": 0.5, "valid k=6": 0.25, "valid k=10": 0.125}, settings=settings),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,9 @@ from typing import Any, TypeVar
 
 import yaml
 
+from .errors import UserError
 from .markdown import code, code_words, escape
+from .presets import SECTIONS, load_preset, override, yaml_value
 from .records import Record, canonical_json, is_fraction, is_validation
 
 T = TypeVar("T")
@@ -81,7 +84,7 @@ class ResultTable:
 
 def result_tables(records: Sequence[Record]) -> list[ResultTable]:
     """One table for each task and kind of data, in the order of paper_results.yaml, each with a title of its own."""
-    by_data = _group(records, lambda record: (record.task, canonical_json(_kind_of_data(record))))
+    by_data = _group(map(as_run_today, records), lambda record: (record.task, canonical_json(_kind_of_data(record))))
     by_title = _group(sorted(by_data.values(), key=_table_order), _title)
     tables: dict[str, ResultTable] = {}
     for title, groups in by_title.items():
@@ -162,6 +165,26 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         axis=task.get("axis", axis) if axis else "",
         score=task.get("score", "score"),
     )
+
+
+def as_run_today(record: Record) -> Record:
+    """The record of a run whose preset was changed since, with the options and the command that make it today."""
+    try:
+        preset = override(load_preset(record.preset), record.overrides)
+    except UserError:  # a preset of its own, or one that is gone
+        return record
+    of_today = {section: preset.get(section) or {} for section in SECTIONS}
+    changed = {
+        f"{section}.{name}": record.settings[section][name]
+        for section, settings in of_today.items()
+        for name, value in settings.items()
+        if name in record.settings.get(section, {}) and record.settings[section][name] != value
+    }
+    if not changed:
+        return record
+    options = [f"--set {shlex.quote(f'{name}={yaml_value(value)}')}" for name, value in sorted(changed.items())]
+    command = " ".join([record.command, *options]) if record.command else ""
+    return replace(record, overrides={**record.overrides, **changed}, command=command)
 
 
 def _changed_settings(record: Record, others: Iterable[Record]) -> dict[str, Any]:
