@@ -265,6 +265,16 @@ def test_a_model_that_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, err) == (2, "error: --model mine: found a object; expected a model that parses sentences\n")
 
 
+def test_no_circles_where_they_are_not_wanted(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = "error: --tree: found a ByHeart in cogs-small; expected a graph parser\n"
+    assert run("parse", EMMA, "--tree") == (2, "", found)
+    monkeypatch.setattr(model, "tree", False, raising=False)
+    assert run("parse", EMMA) == (0, EMMA_DRAWN, "")
+    assert model.tree is False  # type: ignore[attr-defined]
+    assert run("parse", EMMA, "--tree") == (0, EMMA_DRAWN, "")
+    assert model.tree is True  # type: ignore[attr-defined]
+
+
 def test_errors_of_the_model_are_told_as_they_are(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(sentences: Any) -> None:
         raise UserError("too long for me")

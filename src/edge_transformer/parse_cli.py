@@ -68,6 +68,7 @@ def parse(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a sentence.")] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
 ) -> None:
     """Show what a sentence means: its logical form, where the model has one, and its graph as an arc diagram.
@@ -94,7 +95,7 @@ def parse(
     if svg is not None and svg.suffix != ".svg":
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
-    parser = _load(model, threads)
+    parser = _load(model, threads, tree)
     for_people = sentence is not None or typed
     write = _writer(as_json, for_people, ascii_only)
     # Progress bars of rich take sys.stdout for the time they are shown, which must not get the answers.
@@ -123,7 +124,7 @@ def parse(
         raise UserError(f"{name}: found no sentence; expected one a line, or one as an argument: {example}")
 
 
-def _load(name: str, threads: int | None) -> Parser:
+def _load(name: str, threads: int | None, tree: bool) -> Parser:
     import torch
 
     from .checkpoint import load
@@ -138,6 +139,10 @@ def _load(name: str, threads: int | None) -> Parser:
         raise UserError(f"--model {name}: no bundled model and no folder of this name ({error})") from error
     if not callable(getattr(model, "parse", None)):
         raise UserError(f"--model {name}: found a {type(model).__name__}; expected a model that parses sentences")
+    if tree:
+        if not hasattr(model, "tree"):
+            raise UserError(f"--tree: found a {type(model).__name__} in {name}; expected a graph parser")
+        model.tree = True
     return cast(Parser, model)
 
 
