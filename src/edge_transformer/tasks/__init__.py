@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from ..errors import UserError
 from .base import TaskData, TaskModel
-from .clutrr import RelationData, RelationModel
-from .cogs import CogsData, CogsParser
-from .dependency import TreebankTask
-from .graph_parsing import GraphParser, ParsingData
-from .seq2seq import Seq2SeqData
-from .translator import Translator
-from .tree_parser import TreeParser
 
 
 class Task(NamedTuple):
@@ -22,17 +17,25 @@ class Task(NamedTuple):
     model: type[TaskModel]
 
 
+# File and class of the two halves. Each task is imported when it is first asked for: nobody waits for the others.
 TASKS = {
-    "clutrr": Task(RelationData, RelationModel),
-    "cogs": Task(CogsData, CogsParser),
-    "graphs": Task(ParsingData, GraphParser),
-    "dependency": Task(TreebankTask, TreeParser),
-    "seq2seq": Task(Seq2SeqData, Translator),
+    "clutrr": ("clutrr.RelationData", "clutrr.RelationModel"),
+    "cogs": ("cogs.CogsData", "cogs.CogsParser"),
+    "graphs": ("graph_parsing.ParsingData", "graph_parsing.GraphParser"),
+    "dependency": ("dependency.TreebankTask", "tree_parser.TreeParser"),
+    "seq2seq": ("seq2seq.Seq2SeqData", "translator.Translator"),
 }
 
 
+@cache
 def get_task(name: str) -> Task:
     """The task with this name."""
     if name not in TASKS:
         raise UserError(f"unknown task {name!r}; known are {', '.join(TASKS)}")
-    return TASKS[name]
+    data, model = map(_import, TASKS[name])
+    return Task(data, model)
+
+
+def _import(place: str) -> Any:
+    file, name = place.split(".")
+    return getattr(import_module(f".{file}", __name__), name)
