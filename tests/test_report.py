@@ -17,10 +17,10 @@ from rich.console import Console
 import edge_transformer.report
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.figures import Points, draw_figure, save_figure
-from edge_transformer.presets import load_preset
 from edge_transformer.records import Record, append_record, latest_runs
 from edge_transformer.report import Report, build_report, report_tables
 from edge_transformer.result_tables import ABOVE, BELOW, Row, result_tables
+from edge_transformer.run import RunConfig
 
 VERSIONS = {"torch": "2.13.0", "edge-transformer": "0.1.0"}
 
@@ -261,13 +261,32 @@ def test_runs_before_and_after_a_change_of_the_preset_are_two_rows() -> None:
         ]
 
 
+def settings_of_today(**changes: Any) -> dict[str, Any]:
+    """Those of clutrr/cpu, with changes to its `train:` section."""
+    settings = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, 1).settings
+    return {**settings, "train": {**settings["train"], **changes}}
+
+
 def test_runs_before_a_change_of_the_preset_have_the_options_that_make_them_today() -> None:
-    today = load_preset("clutrr/cpu")
-    before = {**today, "train": {**today["train"], "lr": 0.5}}
-    (table,) = result_tables([*runs([0.9, 0.8], settings=before), *runs([0.7], settings=today)])
-    assert [(row.options, row.runs) for row in table.rows[:2]] == [("", 1), ("train.lr=0.5", 2)]
-    assert sum("--set train.lr=0.5" in command for command in table.commands) == 1
+    before = settings_of_today(lr=0.5, weight_decay=0.25)  # of the two the preset names one
+    (table,) = result_tables([*runs([0.9, 0.8], settings=before), *runs([0.7], settings=settings_of_today())])
+    assert [(row.options, row.runs) for row in table.rows[:2]] == [
+        ("", 1),
+        ("train.lr=0.5, train.weight_decay=0.25", 2),
+    ]
+    assert sum("--set train.lr=0.5 --set train.weight_decay=0.25" in command for command in table.commands) == 1
     assert len(table.commands) == 2
+
+
+def test_runs_of_code_that_is_gone_have_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (table,) = result_tables(runs([0.9], settings=settings_of_today(luck=1)))
+    assert (table.rows[0].options, table.commands) == ("train.luck=1", ())
+    (table,) = result_tables(runs([0.9], settings=settings_of_today(), overrides={"train.luck": 1}))
+    assert (table.rows[0].options, table.commands) == ("train.luck=1", ())
+    (tmp_path / "my.yaml").write_text("task: clutrr\nbase: clutrr/cpu\ntrain: {lr: 9}\n")
+    monkeypatch.chdir(tmp_path)  # a file of one's own may have changed too, or be another one
+    (table,) = result_tables(runs([0.9], settings=settings_of_today(), preset="my.yaml"))
+    assert (table.rows[0].options, len(table.commands)) == ("", 1)
 
 
 def test_tables_of_like_data_get_different_titles_and_files() -> None:
@@ -317,10 +336,10 @@ def test_a_report_in_another_folder_links_back(tmp_path: Path) -> None:
 
 def test_odd_texts_do_not_break_the_markdown(tmp_path: Path) -> None:
     odd = "a|b`c\n$x_1$ [red]<b>"
-    report = write(tmp_path, runs([0.9], overrides={"note": odd}, model=odd, command=f"{odd} ```"))
+    report = write(tmp_path, runs([0.9], preset="my.yaml", overrides={"note": odd}, model=odd, command=f"{odd} ```"))
     head, rule, ours = table_lines(report)
     assert len(head) == len(rule) == len(ours)
-    assert ours[1] == "`clutrr/cpu` `note=a\\|b'c $x_1$ [red]<b>`"
+    assert ours[1] == "`my.yaml` `note=a\\|b'c $x_1$ [red]<b>`"
     assert ours[0] == "a\\|b\\`c $x\\_1$ \\[red\\]\\<b\\>"
     assert "\n````sh\na|b`c $x_1$ [red]<b> ```\n````\n" in report.path.read_text()
 

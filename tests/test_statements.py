@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edge_transformer.presets import load_preset
 from edge_transformer.records import Record, append_record
 from edge_transformer.report import build_report
 from edge_transformer.result_tables import ResultTable, result_tables
+from edge_transformer.run import RunConfig
 from edge_transformer.statements import model_statements, paper_statements
 
 
@@ -105,7 +105,7 @@ def test_only_what_belongs_together_is_compared() -> None:
 
 
 def test_the_report_has_the_statements_and_keeps_validation_out_of_the_table(tmp_path: Path) -> None:
-    settings = {**load_preset("clutrr/cpu"), "data": {"valid": "x"}}
+    settings = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, 1).settings
     data = {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4"}
     records = [
         *runs("clutrr/cpu", {"k=10": 0.9, "valid": 0.5, "valid k=6": 0.25, "valid k=10": 0.125}, settings=settings),

@@ -77,7 +77,8 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         for model in ("edge", "rat", "rrat", "transformer", "universal")
     },
 }
-# Settings that there were once, by task and section, with the value that changed nothing: such a run is as today's are.
+# Settings that there were once, by task and section, with the value that changed nothing: such a run is as today's are,
+# unless it spliced stories, which is done in another way since.
 REMOVED_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "clutrr": {"data": {"spliced_keep": 0.0, "spliced_merge": 0.0}}
 }
@@ -151,7 +152,7 @@ def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dic
     """The settings of a run of before as a run of today names them; see UNNAMED_SETTINGS and REMOVED_SETTINGS."""
     complete = dict(settings)
     for name, removed in REMOVED_SETTINGS.get(task, {}).items():
-        if isinstance(complete.get(name), dict):
+        if isinstance(complete.get(name), dict) and not complete[name].get("spliced"):
             kept = complete[name].items()
             complete[name] = {key: value for key, value in kept if key not in removed or value != removed[key]}
     for name, unnamed in UNNAMED_SETTINGS.get((task, model), {}).items():

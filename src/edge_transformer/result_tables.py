@@ -19,7 +19,7 @@ import yaml
 
 from .errors import UserError
 from .markdown import code, code_words, escape
-from .presets import SECTIONS, load_preset, override, yaml_value
+from .presets import SECTIONS, preset_names, yaml_value
 from .records import Record, canonical_json, is_fraction, is_validation
 
 T = TypeVar("T")
@@ -168,22 +168,26 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
 
 
 def as_run_today(record: Record) -> Record:
-    """The record of a run whose preset was changed since, with the options and the command that make it today."""
-    try:
-        preset = override(load_preset(record.preset), record.overrides)
-    except UserError:  # a preset of its own, or one that is gone
+    """The record of a run whose preset was changed since, with the options and the command that make it today.
+
+    There is no command where a setting is gone, and with it the code that it was for.
+    """
+    if record.preset not in preset_names():
         return record
-    of_today = {section: preset.get(section) or {} for section in SECTIONS}
-    changed = {
-        f"{section}.{name}": record.settings[section][name]
-        for section, settings in of_today.items()
-        for name, value in settings.items()
-        if name in record.settings.get(section, {}) and record.settings[section][name] != value
-    }
+    from .run import RunConfig  # it imports PyTorch, which takes seconds
+
+    try:
+        today = RunConfig.from_preset(record.task, record.preset, record.overrides, record.seed).settings
+    except UserError:  # one of the options is gone
+        return replace(record, command="")
+    known = {f"{section}.{name}": value for section in SECTIONS for name, value in today[section].items()}
+    then = {name: value for name, value in _flatten(record.settings).items() if name.split(".")[0] in SECTIONS}
+    changed = {name: value for name, value in then.items() if name not in known or known[name] != value}
     if not changed:
         return record
     options = [f"--set {shlex.quote(f'{name}={yaml_value(value)}')}" for name, value in sorted(changed.items())]
-    command = " ".join([record.command, *options]) if record.command else ""
+    possible = record.command and changed.keys() <= known.keys()
+    command = " ".join([record.command, *options]) if possible else ""
     return replace(record, overrides={**record.overrides, **changed}, command=command)
 
 

@@ -75,6 +75,24 @@ def test_an_exchange() -> None:
     assert whole == graph("a boy>2/agent/N ran/-/V .")  # nobody says it any more
 
 
+def test_the_first_word_of_a_sentence_has_a_capital_where_it_can() -> None:
+    the, saw = (
+        graph("The dog>2/agent/N slept/-/V ."),
+        graph("Ann>1/agent/P saw/-/V the cat>1/theme/N on>3/prep a mat>4/noun/N ."),
+    )
+    kinds = Exchange([the, saw, graph("Ann>1/agent/P likes/-/V Bob>1/theme/P .")], "kind", "role")
+
+    def phrase(of: TokenGraph, top: int) -> Phrase:
+        return next(each for each in phrases(of, "kind", kinds.before) if each.top == top)
+
+    assert kinds.exchange(phrase(the, 1), phrase(saw, 3)).tokens == ("The", "cat", "on", "a", "mat", "slept", ".")
+    assert kinds.exchange(phrase(saw, 3), phrase(the, 1)).tokens == ("Ann", "saw", "the", "dog", ".")
+    assert kinds.exchange(phrase(the, 1), phrase(saw, 6)).tokens == ("a", "mat", "slept", ".")  # "A" is no known word
+    assert kinds.exchange(phrase(the, 1), phrase(the, 1)).tokens == the.tokens
+    names = kinds.sentences[2]
+    assert kinds.exchange(phrase(names, 2), phrase(names, 0)).tokens == ("Ann", "likes", "Ann", ".")
+
+
 @given(seed=st.integers(0, 10_000))
 def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
     chance = random.Random(seed)
@@ -92,10 +110,11 @@ def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
 
 def test_new_sentences() -> None:
     made = exchanged(SENTENCES, 300, 12, seed=1, kind="kind", place="role")
-    assert len(made) > 200
+    assert 150 < len(made) < 300  # the others are sentences that there are
     assert {4, 5, 7, 8, 10, 11} <= {each.size for each in made} <= set(range(3, 13))
     words = {token for each in SENTENCES for token in each.tokens}
     acting = set()
+    assert all(each not in SENTENCES for each in made)
     for each in made:
         assert set(each.tokens) <= words
         assert each.tokens[-1] == "."
@@ -123,9 +142,12 @@ def test_where_nothing_can_be_exchanged() -> None:
 def test_what_cogs_sentences_become_has_a_logical_form() -> None:
     train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
     made = exchanged(train, 500, 24, seed=1, kind="category", place="role")
-    assert len(made) == 500
+    assert 350 < len(made) < 500  # some are rows that there are already
     for each in made:
         form, kinds = form_of_graph(each), zip(each.tokens, each.labels["category"], strict=True)
         names = [token for token, kind in kinds if kind == "PNOUN"]
+        assert each not in train
+        assert {"A", "The"}.isdisjoint(each.tokens[1:])
+        assert {"a", "the"}.isdisjoint(each.tokens[:1])
         if len(set(names)) == len(names):  # a form does not say which Emma it means
             assert graph_of_form(each.tokens, form) == each

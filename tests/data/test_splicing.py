@@ -72,6 +72,29 @@ def test_where_nothing_can_be_made(stories: list[Story]) -> None:
     assert spliced_stories([never_told], 5, 8, seed=1) == []
 
 
+def test_nothing_is_told_twice_nor_what_is_asked_for() -> None:
+    """Also where stories come back to people, or are no walks."""
+    rows = [
+        story("0 brother 1, 1 brother 0, 0 brother 2", (0, 2), "brother"),
+        story("0 brother 1, 1 brother 2, 2 twin 0", (0, 2), "brother"),
+    ]
+    made = spliced_stories(rows, 300, 8, seed=1)
+    assert made
+    for each in made:
+        assert len(set(each.edges)) == len(each.edges)
+        assert each.query not in each.edges
+
+
+def test_genders_of_both_people_must_fit() -> None:
+    rows = [
+        replace(story("0 cousin 1, 1 sister 2", (0, 2), "cousin"), genders=("male", "male", "female")),
+        replace(story("0 cousin 1, 1 brother 2", (0, 2), "cousin"), genders=("male", "male", "male")),
+    ]
+    for each in spliced_stories(rows, 100, 6, seed=1):
+        named = zip(each.edges, each.relations, strict=True)
+        assert all(each.genders[end] == "female" for (_, end), relation in named if relation == "sister")
+
+
 def test_contradictions_take_no_part() -> None:
     sure = story("0 sister 1, 1 father 2", (0, 2), "father")
     doubtful = story("0 grandfather 1, 1 son 2", (0, 2), "father")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -373,8 +374,19 @@ def test_sentences_whose_phrases_changed_places_are_trained_on_and_named(graphs:
         ParsingSettings(exchanged=-1)
     with pytest.raises(ValueError, match=r"exchanged needs exchanged_kind"):
         ParsingSettings(exchanged=1)
-    with pytest.raises(UserError, match=r"found no column colour; expected one of those of the rows: role, kind"):
+    with pytest.raises(ValueError, match=r"exchanged_tokens must be from 1 to 512, but is 513"):
+        ParsingSettings(exchanged_tokens=513)
+    with pytest.raises(UserError, match=r"kind: found colour; expected one of the columns of the rows: role, kind"):
         make_data(graphs, ParsingSettings(exchanged=1, exchanged_kind="colour"))
+    with pytest.raises(UserError, match=r"exchanged_place: found colour"):
+        make_data(graphs, ParsingSettings(exchanged=1, exchanged_kind="kind", exchanged_place="colour"))
+    empty = [replace(each, labels={**each.labels, "kind": ("",) * each.size}) for each in graphs]
+    with pytest.raises(
+        UserError, match=r"found no phrases of up to 24 tokens that can change places by their labels in"
+    ):
+        make_data(empty, ParsingSettings(exchanged=1, exchanged_kind="kind"))
+    few = make_data(graphs, ParsingSettings(exchanged=100, exchanged_tokens=2, exchanged_kind="kind"))
+    assert few.notes()[0].startswith("data.exchanged asks for 4000 new sentences; ")
 
 
 def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:

@@ -526,5 +526,18 @@ def test_spliced_rows_are_trained_on_and_named(stories: ClutrrData) -> None:
     sizes = {batch.labels.shape[-1] for batch in spliced.batches(torch.arange(plain.train_rows, spliced.train_rows))}
     assert max(sizes) > max(batch.labels.shape[-1] for batch in plain.batches(torch.arange(plain.train_rows)))
     assert list(spliced.answers) == list(plain.answers)
+    assert not any("spliced" in note for note in spliced.notes())
     with pytest.raises(ValueError, match=r"spliced must be from 0 to 100, but is -1"):
         RelationSettings(spliced=-1)
+
+
+def test_spliced_rows_that_cannot_be_made_are_told(stories: ClutrrData) -> None:
+    short = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=2), seed=1)
+    asked = round(len(stories.train) / 2)
+    assert f"data.spliced asks for {asked} longer stories of up to 2 relations; 0 could be made" in short.notes()
+    nameless = replace(stories, train=tuple(replace(story, genders=()) for story in stories.train))
+    settings = RelationSettings(spliced=0.5, spliced_k=6, spliced_returns=0.5)
+    assert any(
+        note.startswith("data.spliced_returns changes nothing") for note in RelationData(nameless, settings, 1).notes()
+    )
+    assert not any("returns" in note for note in RelationData(stories, settings, 1).notes())

@@ -5,8 +5,8 @@ them. How many words before it belong to a token is seen in the sentences: where
 stands before every token of a kind, as articles do before common nouns, it belongs to them. Which tokens are of a kind
 says one column of labels. Another may say what a phrase is to its parent: that belongs to the place, not to the phrase.
 
-Nothing is known of any language here. New sentences mean what their parts meant, but they need not be ones that
-people say.
+Nothing is known of any language here but that the first letter of a sentence may be a capital for that reason alone.
+New sentences mean what their parts meant, but they need not be ones that people say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .token_graphs import TokenGraph
 
@@ -44,6 +44,8 @@ class Exchange:
 
     def __init__(self, graphs: Sequence[TokenGraph], kind: str, place: str | None = None) -> None:
         self.kind, self.place = kind, place
+        self.words = {token for graph in graphs for token in graph.tokens}
+        self.rows = {_content(graph) for graph in graphs}
         self.sentences = [graph for graph in graphs if graph.size > 1]
         self.before = words_before(self.sentences, kind)
         self.by_kind: dict[str, list[Phrase]] = defaultdict(list)
@@ -56,8 +58,11 @@ class Exchange:
                 self.by_kind[graph.labels[kind][0]] += phrases(graph, kind, self.before)
 
     def sentence(self, longest: int, chance: random.Random) -> TokenGraph | None:
-        """A new sentence: one phrase of another is exchanged, then others for longer ones, until it has some length."""
-        graph = start = chance.choice(self.sentences)
+        """A new sentence: one phrase of another is exchanged, then others for longer ones, until it has some length.
+
+        None where that gave one of the sentences there are.
+        """
+        graph = chance.choice(self.sentences)
         wanted = chance.randint(1, longest)
         places = phrases(graph, self.kind, self.before)
         for tries in range(TRIES):
@@ -68,9 +73,20 @@ class Exchange:
             least, most = (len(there) + 1 if tries else 1), longest - graph.size + len(there)
             fitting = [phrase for phrase in found if least <= len(phrase) <= most]
             if fitting:
-                graph = exchange(there, max(fitting, key=len), self.place)
+                graph = self.exchange(there, max(fitting, key=len))
                 places = phrases(graph, self.kind, self.before)
-        return None if graph is start else graph
+        return None if _content(graph) in self.rows else graph
+
+    def exchange(self, there: Phrase, new: Phrase) -> TokenGraph:
+        """The sentence of `there` with `new` instead, with a capital where it begins, if such words have one."""
+        made = exchange(there, new, self.place)
+        if (there.first == 0) == (new.first == 0):
+            return made
+        word = made.tokens[there.first]
+        other = word[:1].lower() + word[1:] if there.first else word[:1].upper() + word[1:]
+        if other not in self.words:  # a name, or a word that never begins a sentence
+            return made
+        return replace(made, tokens=(*made.tokens[: there.first], other, *made.tokens[there.first + 1 :]))
 
 
 def exchanged(
@@ -114,6 +130,11 @@ def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph
         ),
         labels=labels,
     )
+
+
+def _content(graph: TokenGraph) -> tuple[object, ...]:
+    """Equal for equal sentences with equal graphs."""
+    return graph.tokens, graph.parents, *graph.labels.values()
 
 
 def _top(there: Phrase, new: Phrase) -> int:

@@ -95,7 +95,7 @@ class Visits:
 
     story: Story
     kinship: Kinship
-    known: dict[tuple[int, int], str] = field(default_factory=dict)
+    known: dict[tuple[int, int], str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.learn(self.story)
@@ -120,9 +120,9 @@ class Visits:
 
     def return_once(self, most: int, chance: random.Random) -> bool:
         """Make the story longer by one or two edges, at most `most`; False where no way was found."""
-        kinds = [self._visit_somebody_new, self._visit_somebody_known, self._detour]
-        kind = chance.choice(kinds if most > 1 else kinds[2:])
-        return any(kind(chance) for _ in range(10))
+        by_one, by_two = [self._detour], [self._visit_somebody_new, self._visit_somebody_known]
+        way = chance.choice([*by_two, *by_one] if most > 1 else by_one)
+        return any(way(chance) for _ in range(10))
 
     def _visit_somebody_new(self, chance: random.Random) -> bool:
         place, person = self._stop(chance)
@@ -159,16 +159,23 @@ class Visits:
         return place, self.story.edges[place][0] if place < len(self.story.edges) else self.story.edges[-1][1]
 
     def _tell(self, story: Story, first: int, last: int, facts: Sequence[tuple[int, str | None, int]]) -> bool:
-        """These facts in the place of edges `first` to before `last`. Nothing is told twice, nor is the answer."""
+        """These facts in the place of edges `first` to before `last`, where that gives a sound story."""
         edges = [(start, end) for start, _, end in facts]
         relations = [relation for _, relation, _ in facts if relation in self.kinship.told]
-        if len(relations) < len(edges) or story.query in edges or not set(edges).isdisjoint(story.edges):
+        if len(relations) < len(edges):
             return False
-        self.learn(
-            replace(
-                story,
-                edges=(*story.edges[:first], *edges, *story.edges[last:]),
-                relations=(*story.relations[:first], *relations, *story.relations[last:]),
-            )
+        longer = replace(
+            story,
+            edges=(*story.edges[:first], *edges, *story.edges[last:]),
+            relations=(*story.relations[:first], *relations, *story.relations[last:]),
+            proof=(),
         )
+        if not is_sound(longer):
+            return False
+        self.learn(longer)
         return True
+
+
+def is_sound(story: Story) -> bool:
+    """Whether nothing is told twice, nor what is asked for."""
+    return len(set(story.edges)) == len(story.edges) and story.query not in story.edges

@@ -14,9 +14,9 @@ import random
 from collections.abc import Sequence
 
 from .clutrr import Story
-from .returning import Kinship, Visits
+from .returning import Kinship, Visits, is_sound
 
-Parts = dict[tuple[str, str], list[Story]]  # (answer, gender of the first person of the question) -> stories
+Parts = dict[tuple[str, str, str], list[Story]]  # (answer, genders of the two people of the question) -> stories
 
 
 def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: int, returns: float = 0.0) -> list[Story]:
@@ -34,7 +34,7 @@ def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: in
     parts: Parts = {}
     for story in usable:
         if len(story.edges) > 1:
-            parts.setdefault((story.target, _gender(story, story.query[0])), []).append(story)
+            parts.setdefault((story.target, *_genders(story, story.query)), []).append(story)
     kinship = Kinship.shown_by(usable)
     chance = random.Random(seed)
     made = (
@@ -61,25 +61,28 @@ def splice(story: Story, edge: int, part: Story) -> Story:
 
 
 def _grow(visits: Visits, parts: Parts, length: int, returns: float, chance: random.Random) -> Story:
-    """Make the story longer until it has that length, or as near below it as can be."""
+    """Make the story longer until it has that length, or until nothing can be spliced in any more."""
     while (missing := length - len(visits.story.edges)) > 0:
         if chance.random() < returns and visits.return_once(missing, chance):
             continue
         story = visits.story
         fitting = [
             (edge, part)
-            for edge, ((start, _), relation) in enumerate(zip(story.edges, story.relations, strict=True))
-            for part in [_choose(parts.get((relation, _gender(story, start)), []), missing, chance)]
+            for edge, (ends, relation) in enumerate(zip(story.edges, story.relations, strict=True))
+            for part in [_choose(parts.get((relation, *_genders(story, ends)), []), missing, chance)]
             if part is not None
         ]
         if not fitting:
             break
-        visits.learn(splice(story, *chance.choice(fitting)))
+        longer = splice(story, *chance.choice(fitting))
+        if not is_sound(longer):
+            break
+        visits.learn(longer)
     return visits.story
 
 
-def _gender(story: Story, person: int) -> str:
-    return story.genders[person] if story.genders else ""
+def _genders(story: Story, people: tuple[int, int]) -> tuple[str, str]:
+    return (story.genders[people[0]], story.genders[people[1]]) if story.genders else ("", "")
 
 
 def _choose(parts: list[Story], missing: int, chance: random.Random) -> Story | None:

@@ -193,9 +193,9 @@ class RelationData(TaskData):
         else:
             self.relations, self.answers = model.relations, model.answers
         self._tables = {name: self._tabulate(stories) for name, stories in self._splits.items()}
-        wanted = 0 if model else round(settings.spliced * len(self._train))
+        self._splices = 0 if model else round(settings.spliced * len(self._train))
         how = settings.spliced_k, seed, settings.spliced_returns
-        self._spliced = spliced_stories(self._train, wanted, *how) if wanted else []
+        self._spliced = spliced_stories(self._train, self._splices, *how) if self._splices else []
 
     @classmethod
     def load(
@@ -257,6 +257,13 @@ class RelationData(TaskData):
         notes = []
         if self._settings.valid and not self._valid_fingerprint:
             notes.append(f"{self._settings.valid}: no such folder; its validation stories are not scored")
+        if 2 * len(self._spliced) < self._splices:
+            notes.append(
+                f"data.spliced asks for {self._splices} longer stories of up to {self._settings.spliced_k} relations; "
+                f"{len(self._spliced)} could be made"
+            )
+        if self._splices and self._settings.spliced_returns and not any(story.genders for story in self._train):
+            notes.append("data.spliced_returns changes nothing: no training row has genders, which ways back depend on")
         for name, stories in self._splits.items():
             lost = len(stories) - len(self._tables[name])
             if lost:

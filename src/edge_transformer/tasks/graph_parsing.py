@@ -19,7 +19,7 @@ from ..data.clutrr import no_text
 from ..data.exchange import exchanged
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
-from ..data.token_graphs import TokenGraph, json_of_line, tokens_from_json
+from ..data.token_graphs import MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
 from ..data.vocab import Vocab
 from ..encoder import Encoded
 from ..errors import DataError, UserError
@@ -238,7 +238,8 @@ class ParsingSettings:
 
     def __post_init__(self) -> None:
         require_fraction(self, "unknown", "hidden")
-        require_positive(self, "exchanged_tokens")
+        if not 1 <= self.exchanged_tokens <= MAX_TOKENS:
+            raise ValueError(f"exchanged_tokens must be from 1 to {MAX_TOKENS}, but is {self.exchanged_tokens}")
         if not 0 <= self.exchanged <= MOST_EXCHANGED:
             raise ValueError(f"exchanged must be from 0 to {MOST_EXCHANGED}, but is {self.exchanged}")
         if self.exchanged and not self.exchanged_kind:
@@ -308,18 +309,26 @@ class ParsingData(TaskData):
     def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
         """New training sentences out of those there are."""
         settings, columns = self._settings, self._train[0].labels
-        for name in filter(None, (settings.exchanged_kind, settings.exchanged_place)):
-            if name not in columns:
+        for option in ("exchanged_kind", "exchanged_place"):
+            name = getattr(settings, option)
+            if name and name not in columns:
                 known = ", ".join(columns) or "none"
-                raise UserError(f"data.exchanged: found no column {name}; expected one of those of the rows: {known}")
-        return exchanged(
+                raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
+        wanted = round(settings.exchanged * len(self._train))
+        made = exchanged(
             self._train,
-            round(settings.exchanged * len(self._train)),
+            wanted,
             settings.exchanged_tokens,
             seed,
             settings.exchanged_kind,
             settings.exchanged_place,
         )
+        if wanted and not made:
+            raise UserError(
+                f"data.exchanged_kind: found no phrases of up to {settings.exchanged_tokens} tokens that can change "
+                f"places by their labels in {settings.exchanged_kind}; expected some of the same kind"
+            )
+        return made
 
     def _tabulate(self, graphs: Iterable[TokenGraph]) -> SentenceTable:
         table = SentenceTable(1 + len(self.columns))
@@ -347,6 +356,9 @@ class ParsingData(TaskData):
 
     def notes(self) -> list[str]:
         notes = []
+        wanted = round(self._settings.exchanged * len(self._train))
+        if 2 * len(self._exchanged) < wanted:
+            notes.append(f"data.exchanged asks for {wanted} new sentences; {len(self._exchanged)} could be made")
         for split, table in self._tables.items():
             row = table.rows_of_tokens()
             unknown = len(row[table.tokens == UNKNOWN].unique())
