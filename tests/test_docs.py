@@ -1,4 +1,4 @@
-"""The examples of docs/your-own-data.md, taken from the page and run (with fewer epochs)."""
+"""The examples of docs/your-own-data.md, taken from the page and run (with fewer epochs); numbers of other pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from edge_transformer.cli import app
 
-PAGE = (Path(__file__).parents[1] / "docs/your-own-data.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/your-own-data.md").read_text(encoding="utf-8")
 SMALLER = ["--set", "model.dim=16", "--set", "train.epochs=1", "--threads", "1"]
 
 
@@ -56,3 +57,16 @@ def test_relations_in_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     run(train, *SMALLER)
     assert "100.0" in run(evaluate, "--threads", "1")  # there is but one answer
     assert "100.0" in run(elsewhere, "--threads", "1")
+
+
+def test_the_numbers_of_explanations_are_those_that_were_measured() -> None:
+    columns = ("accuracy", "precision", "random_precision", "known_rules", "changed", "changed_random")
+    measured = [json.loads(line) for line in (ROOT / "benchmarks/explanations.jsonl").read_text().splitlines()]
+    expected = [
+        f"| {k} | {scores['rows']} | {' | '.join(f'{100 * scores[name]:.1f}' for name in columns)} |"
+        for record in measured
+        for k, scores in ((name.removeprefix("k="), scores) for name, scores in record["scores"].items())
+    ]
+    lines = (ROOT / "docs/explain.md").read_text().splitlines()
+    assert len(expected) == 18
+    assert [line for line in lines if line.startswith("| ") and line[2].isdigit()] == expected
