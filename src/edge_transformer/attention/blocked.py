@@ -17,6 +17,7 @@ from torch import Tensor
 from ..native import draw_seed
 from ..operators import operator
 from .einsum import allowed_triangles
+from .gradients import connect, empty_gradients
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
 
@@ -148,7 +149,7 @@ def blocked_backward(
     with _without_autocast(q.device):
         q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
         blocks = _Blocks(q, k, node_mask, causal_from, key, dropout_p, seed)
-        dq, dk, dv1, dv2 = _empty_gradients(dout, q, k, v1, v2)
+        dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
         dk.zero_()
         dv2.zero_()
         for rows in blocks.rows():
@@ -172,26 +173,4 @@ def blocked_backward(
     return dq.to(dtype), dk.to(dtype), dv1.to(dtype), dv2.to(dtype)
 
 
-def _empty_gradients(
-    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    shape = tuple(q.shape)
-    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)
-
-
-blocked_backward.register_fake(_empty_gradients)
-
-
-def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    q, k, v1, v2, node_mask, *ctx.options, seed = inputs
-    ctx.save_for_backward(q, k, v1, v2, node_mask, seed)
-
-
-def _gradients(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-    *tensors, node_mask, seed = ctx.saved_tensors
-    dq, dk, dv1, dv2 = blocked_backward(dout, *tensors, node_mask, *ctx.options, seed)
-    return dq, dk, dv1, None if tensors[3] is None else dv2, *(None,) * 5
-
-
-blocked_forward.register_autograd(_gradients, setup_context=_set_up)
-blocked_backward.refuse_gradients()
+connect(blocked_forward, blocked_backward, keeps_results=False)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..native import draw_seed, drop_below, library
 from ..operators import operator
+from .gradients import connect, empty_gradients
 
 _SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 
@@ -183,36 +184,13 @@ def separate_backward(
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    gradients = [torch.empty(q.shape, dtype=q.dtype) for _ in range(3 if v2 is None else 4)]
-    padded = [*gradients, None] if v2 is None else gradients
-    _backward(dout, (q, k, v1, v2), padded, out, soft_max, node_mask, causal_from, key_is_ij, dropout_p, seed)
-    dq, dk, dv1, *dv2 = gradients
-    return dq, dk, dv1, dv2[0] if dv2 else q.new_empty(0)
+    dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
+    gradients = (dq, dk, dv1, None if v2 is None else dv2)
+    _backward(dout, (q, k, v1, v2), gradients, out, soft_max, node_mask, causal_from, key_is_ij, dropout_p, seed)
+    return dq, dk, dv1, dv2
 
 
-@separate_backward.register_fake
-def _(dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
-    shape = tuple(q.shape)
-    last = q.new_empty(0) if v2 is None else q.new_empty(shape)
-    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), last
-
-
-def _separate_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v1, v2, node_mask, *ctx.options, seed = inputs
-    ctx.save_for_backward(q, k, v1, v2, *output, node_mask, seed)
-    ctx.set_materialize_grads(False)
-
-
-def _separate_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    if dout is None:
-        return (None,) * 9
-    *tensors, node_mask, seed = ctx.saved_tensors
-    dq, dk, dv1, dv2 = separate_backward(dout, *tensors, node_mask, *ctx.options, seed)
-    return dq, dk, dv1, None if tensors[3] is None else dv2, *(None,) * 5
-
-
-separate_forward.register_autograd(_separate_gradient, setup_context=_separate_setup)
-separate_backward.refuse_gradients()
+connect(separate_forward, separate_backward)
 
 
 # --- operators on one packed tensor -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..native import drop_below
 from ..operators import operator
+from .gradients import connect, empty_gradients
 from .triton_kernels import with_triton
 
 _OLDEST = (3, 3)  # version of Triton whose kernels take tuples
@@ -215,7 +216,7 @@ def triton_backward(
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    dq, dk, dv1, dv2 = _empty_gradients(dout, q, k, v1, v2)
+    dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
     if q.numel() == 0:
         return dq, dk, dv1, dv2
     dot = (dout.to(lse.dtype) * out).sum(-1).permute(0, 3, 1, 2).contiguous()  # (B, h, i, j)
@@ -229,29 +230,4 @@ def triton_backward(
     return dq, dk, dv1, dv2
 
 
-def _empty_gradients(
-    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    shape = tuple(q.shape)
-    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)
-
-
-triton_backward.register_fake(_empty_gradients)
-
-
-def _set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v1, v2, node_mask, *ctx.options, seed = inputs
-    ctx.save_for_backward(q, k, v1, v2, *output, node_mask, seed)
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, dout: Tensor | None, _dlse: Tensor | None) -> tuple[Tensor | None, ...]:
-    if dout is None:
-        return (None,) * 9
-    *tensors, node_mask, seed = ctx.saved_tensors
-    dq, dk, dv1, dv2 = triton_backward(dout, *tensors, node_mask, *ctx.options, seed)
-    return dq, dk, dv1, None if tensors[3] is None else dv2, *(None,) * 5
-
-
-triton_forward.register_autograd(_gradients, setup_context=_set_up)
-triton_backward.refuse_gradients()
+connect(triton_forward, triton_backward)
