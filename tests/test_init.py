@@ -14,6 +14,7 @@ def test_every_public_name_is_there() -> None:
     assert set(et.__all__) <= set(dir(et))
     for name in et.__all__:
         assert getattr(et, name).__name__ == name
+    assert et.layers.__name__ == "edge_transformer.layers"
     with pytest.raises(AttributeError, match="module 'edge_transformer' has no attribute 'nonsense'"):
         _ = et.nonsense
 
