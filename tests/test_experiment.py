@@ -20,7 +20,7 @@ from edge_transformer import experiment_display
 from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.kinship import generate, generate_valid
 from edge_transformer.errors import UserError
-from edge_transformer.experiment import Experiment, _advance, plan, run_experiment
+from edge_transformer.experiment import Experiment, TrainingSet, _advance, plan, run_experiment
 from edge_transformer.files import lock
 from edge_transformer.records import read_records
 from edge_transformer.result_tables import result_tables
@@ -344,6 +344,19 @@ def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path) -> Non
     for name in {entry.data for entry in experiment.all_training_sets}:
         small[name] = str(tmp_path / "data" / name)
         write_small_data(experiment.task, Path(small[name]))
-    sets = tuple(dataclasses.replace(entry, data=small[entry.data]) for entry in experiment.all_training_sets)
+    valid = tmp_path / "valid"
+    valid.mkdir()
+    question = {
+        "edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]],
+        "query": ["Ann", "Eve"],
+        "answer": "daughter",
+    }
+    (valid / "valid.jsonl").write_text(json.dumps(question))
+    sets = tuple(
+        TrainingSet(
+            small[entry.data], {**entry.set, **({"data.valid": str(valid)} if "data.valid" in entry.set else {})}
+        )
+        for entry in experiment.all_training_sets
+    )
     experiment = dataclasses.replace(experiment, data=None, training_sets=sets, results=str(tmp_path / "none.jsonl"))
     assert all(run.state == "waiting" for run in plan(experiment, tmp_path / "runs"))

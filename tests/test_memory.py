@@ -11,6 +11,7 @@ pytest.importorskip("resource", reason="the system does not count page faults")
 COUNT_FAULTS = """
 import resource
 import torch
+import edge_transformer.train  # as in training: the heap of a process that has just begun has no room for small things
 from edge_transformer.memory import keep_freed_memory
 
 torch.set_num_threads(1)
