@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
 from typer.main import get_command
 
+from command_line import SMALL, Result, cells, refused, run
 from edge_transformer import cli
-from edge_transformer.data.clutrr import read_clutrr
 
 TINY = {
     "model.dim": 8,
@@ -29,42 +26,8 @@ TINY = {
     "train.epochs": 2,
     "train.batch_size": 20,
 }
-SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
 SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(*arguments: str, stdin: str = "") -> Result:
-    """What `edge-transformer ARGUMENTS` does, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        patch.setenv("COLUMNS", "120")
-        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
-            patch.delenv(name, raising=False)
-        try:
-            cli.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-    return Result(code or 0, out.getvalue(), err.getvalue())
-
-
-def refused(*arguments: str, stdin: str = "") -> str:
-    """The one line that a command with a user's mistake ends with."""
-    result = run(*arguments, stdin=stdin)
-    assert result.code == 2, result
-    assert result.err.startswith("error: "), result.err
-    assert result.err.endswith("\n")
-    assert len(result.err.splitlines()) == 1, result.err
-    return result.err.removeprefix("error: ").rstrip("\n")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -150,128 +113,6 @@ def test_wrong_usage(arguments: list[str]) -> None:
     assert result.code == 2
     assert "Usage" in result.err
     assert "Traceback" not in result.err
-
-
-# --- data -------------------------------------------------------------------------------------------------------------
-
-
-def test_generate_writes_files(families: Path) -> None:
-    names = ["1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv", "generated.json"]
-    assert sorted(path.name for path in families.iterdir()) == sorted(names)
-    data = read_clutrr(families)
-    assert len(data.train) == 60
-    assert {k: len(stories) for k, stories in data.tests.items()} == {2: 8, 3: 8, 4: 8}
-
-
-def test_generate_says_what_it_wrote(tmp_path: Path) -> None:
-    folder = tmp_path / "a folder [of] data"
-    result = run(*SMALL, "--out", str(folder))
-    assert result.out.splitlines()[0] == f"60 training and 24 test stories in {folder}:"
-    assert [line.strip() for line in result.out.splitlines()[1:]] == [
-        *("1.2,1.3_train.csv", "1.2_test.csv", "1.3_test.csv", "1.4_test.csv")
-    ]
-
-
-def test_generate_validation_stories(tmp_path: Path) -> None:
-    result = run(*SMALL, "--valid-k", "5-6", "--valid-rows", "4", "--out", str(tmp_path / "x"))
-    assert result.out.splitlines()[0] == f"60 training, 8 validation and 24 test stories in {tmp_path / 'x'}:"
-    assert sorted(story.k for story in read_clutrr(tmp_path / "x").valid) == [5, 5, 5, 5, 6, 6, 6, 6]
-
-
-def test_same_seed_same_bytes(families: Path, tmp_path: Path) -> None:
-    run(*SMALL, "--out", str(tmp_path / "same"), "--seed", "1")
-    run(*SMALL, "--out", str(tmp_path / "other"), "--seed", "2")
-    for path in families.iterdir():
-        assert (tmp_path / "same" / path.name).read_bytes() == path.read_bytes()
-    train = "1.2,1.3_train.csv"
-    assert (tmp_path / "other" / train).read_bytes() != (families / train).read_bytes()
-
-
-def test_generate_does_not_mix_two_data_sets(families: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "families"
-    shutil.copytree(families, folder)
-    arguments = ["--rows", "20", "--test-rows", "2", "--train-k", "2", "--test-k", "2"]
-    message = refused("data", "generate", "clutrr", *arguments, "--out", str(folder))
-    assert message.startswith(f"{folder}: has other data in it, 1.2,1.3_train.csv, 1.3_test.csv, 1.4_test.csv;")
-    assert read_clutrr(folder) == read_clutrr(families)
-
-
-@pytest.mark.parametrize("option", ["--train-k", "--test-k"])
-@pytest.mark.parametrize("value", ["", "two", "2,,3", "2-", "-3", "4-2", "2.5", "2,3,x", "0-99999", "9" * 5000, "²"])
-def test_lengths_that_are_none(option: str, value: str, tmp_path: Path) -> None:
-    message = refused("data", "generate", "clutrr", "--out", str(tmp_path / "x"), f"{option}={value}")
-    assert message.startswith(f"{option} {value}: found ")
-    assert "expected" in message
-    assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize("value", ["1", "0-3", "2,500"])
-def test_lengths_that_no_story_has(value: str, tmp_path: Path) -> None:
-    message = refused("data", "generate", "clutrr", "--out", str(tmp_path / "x"), "--train-k", value)
-    assert "a story has from 2 to" in message
-    assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "lengths"), [("2,3,4", [2, 3, 4]), ("2-5", [2, 3, 4, 5]), ("7, 2-3,3", [2, 3, 7]), ("4-4", [4])]
-)
-def test_lengths(text: str, lengths: list[int]) -> None:
-    assert cli._lengths("--train-k", text) == lengths
-
-
-def test_unknown_kind_of_data(tmp_path: Path) -> None:
-    assert refused("data", "generate", "chess", "--out", str(tmp_path / "x")) == (
-        "unknown kind of data 'chess'; known is clutrr"
-    )
-
-
-def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert refused(*SMALL, "--out", str(tmp_path / "file" / "x")) == f"{tmp_path}/file/x: Not a directory"
-
-
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in re.split("[│┃|]", line)[1:-1]]
-
-
-def test_info_prints_the_counts(families: Path) -> None:
-    result = run("data", "info", str(families))
-    assert (result.code, result.err) == (0, "")
-    rows = {row[0]: row for row in map(cells, result.out.splitlines()) if row}
-    data = read_clutrr(families)
-    assert rows["train"][1:3] == ["60", str(len({story.graph for story in data.train}))]
-    for k in (2, 3, 4):
-        assert rows[f"test k={k}"][1] == "8"
-        assert rows[f"test k={k}"][5] == ("8" if k == 2 else "0")  # graph in train
-    assert f"families ({data.fingerprint})" in result.out
-    relations = {relation for story in data.train for relation in story.relations}
-    [listed] = [line for line in result.out.splitlines() if "relations in train" in line]
-    assert listed.startswith(f"{len(relations)} relations in train: ")
-    for relation in relations:
-        count = sum(story.relations.count(relation) for story in data.train)
-        assert f"{relation} {count}" in listed
-
-
-def test_info_shows_names_as_they_are(tmp_path: Path) -> None:
-    folder = tmp_path / "a [red]folder[bold] :smile:"
-    folder.mkdir()
-    line = json.dumps({"edges": [["a", "[/bold] :smile:", "b"]], "query": ["a", "b"], "target": "[blue]ü"})
-    for name in ("train.jsonl", "test.jsonl"):
-        (folder / name).write_text(line, encoding="utf-8")
-    result = run("data", "info", str(folder))
-    assert result.code == 0
-    assert "a [red]folder[bold] :smile: (" in result.out
-    assert "1 relations in train: [/bold] :smile: 1\n" in result.out
-    assert "1 answers in train: [blue]ü 1\n" in result.out
-
-
-def test_info_on_broken_data(tmp_path: Path) -> None:
-    assert refused("data", "info", str(tmp_path / "none")).startswith(f"{tmp_path}/none: no such folder")
-    (tmp_path / "train.csv").write_text("a,b\n")
-    (tmp_path / "test.csv").write_text("a,b\n")
-    assert refused("data", "info", str(tmp_path)).startswith(
-        f"{tmp_path}/train.csv:1: found a, b; expected the columns"
-    )
 
 
 # --- train, evaluate, predict -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,6 @@ EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4, "arc_dim": 6}
 BILSTM = {"kind": "bilstm", "dim": 16, "layers": 2, "label_dim": 5}
 WORDS = ("the", "The", "dog", "cat", "saw", "ran", "that", ".")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Many threads on tiny tensors wait for each other longer than they work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tree(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> DependencySentence:

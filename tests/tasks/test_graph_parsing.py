@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +24,6 @@ CPU = torch.device("cpu")
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4}
 WORDS = ("Ann", "Bob", "the", "dog", "saw", "ran", "that", ".")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Many threads on tiny tensors wait for each other longer than they work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def graph(tokens: str, parents: Sequence[int], group: str = "", **labels: str) -> TokenGraph:

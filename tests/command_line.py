@@ -1,0 +1,52 @@
+"""The command line, called as a user calls it, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+
+from edge_transformer import cli
+
+SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    """What `edge-transformer ARGUMENTS` does, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        patch.setenv("COLUMNS", "120")
+        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
+            patch.delenv(name, raising=False)
+        try:
+            cli.main()
+            code: Any = 0
+        except SystemExit as end:
+            code = end.code
+    return Result(code or 0, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments: str, stdin: str = "") -> str:
+    """The one line that a command with a user's mistake ends with."""
+    result = run(*arguments, stdin=stdin)
+    assert result.code == 2, result
+    assert result.err.startswith("error: "), result.err
+    assert result.err.endswith("\n")
+    assert len(result.err.splitlines()) == 1, result.err
+    return result.err.removeprefix("error: ").rstrip("\n")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split("[│┃|]", line)[1:-1]]
