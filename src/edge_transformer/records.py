@@ -77,10 +77,23 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         for model in ("edge", "rat", "rrat", "transformer", "universal")
     },
 }
-# Settings that there were once, by task and section, with the value that changed nothing: such a run is as today's are,
-# unless it spliced stories, which is done in another way since.
-REMOVED_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "clutrr": {"data": {"spliced_keep": 0.0, "spliced_merge": 0.0}}
+
+
+@dataclass(frozen=True)
+class RemovedSettings:
+    """Settings that there were once in a section, with the values that changed nothing: such a run is as today's are.
+
+    Not so where `done_otherwise`, a setting of the section that is still there, is on: what it does was done in another
+    way when there were the others.
+    """
+
+    section: str
+    values: Mapping[str, Any]
+    done_otherwise: str
+
+
+REMOVED_SETTINGS: dict[str, RemovedSettings] = {
+    "clutrr": RemovedSettings("data", {"spliced_keep": 0.0, "spliced_merge": 0.0}, done_otherwise="spliced")
 }
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
 
@@ -151,10 +164,11 @@ def joint_fingerprint(data: str, valid: str) -> str:
 def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run of before as a run of today names them; see UNNAMED_SETTINGS and REMOVED_SETTINGS."""
     complete = dict(settings)
-    for name, removed in REMOVED_SETTINGS.get(task, {}).items():
-        if isinstance(complete.get(name), dict) and not complete[name].get("spliced"):
-            kept = complete[name].items()
-            complete[name] = {key: value for key, value in kept if key not in removed or value != removed[key]}
+    removed = REMOVED_SETTINGS.get(task)
+    given = complete.get(removed.section) if removed else None
+    if removed and isinstance(given, dict) and not given.get(removed.done_otherwise):
+        gone = removed.values
+        complete[removed.section] = {k: v for k, v in given.items() if k not in gone or v != gone[k]}
     for name, unnamed in UNNAMED_SETTINGS.get((task, model), {}).items():
         given = complete.setdefault(name, unnamed)
         if isinstance(unnamed, dict) and isinstance(given, dict):
