@@ -120,3 +120,31 @@ def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:
     assert found["test"]["compound_divergence"] > 0.1
     assert found["test"]["compound_divergence"] > 3 * found["a random test set"]["compound_divergence"]
     assert found["test"]["atom_divergence"] < 0.05
+
+
+def test_hold_out(tmp_path: Path) -> None:
+    names = ("Ann", "Bob", "Cem", "Dan", "Eva", "Fay")
+    rows = [
+        f"{who} saw {whom} .\tsee . agent ( x _ 1 , {who} ) AND see . theme ( x _ 1 , {whom} )\tplain"
+        for who in names
+        for whom in names
+        if whom != who
+    ]
+    (tmp_path / "train.tsv").write_text("\n".join(rows) + "\n")
+    code, out, err = run("hold-out", tmp_path / "train.tsv", "--words", 2, "--out", tmp_path / "held")
+    assert (code, err) == (0, "")
+    parts = {name: (tmp_path / f"held/{name}.jsonl").read_text().splitlines() for name in ("train", "dev", "test")}
+    numbers = [len(lines) for lines in parts.values()]
+    assert out.startswith("{} training, {} validation and {} test rows".format(*numbers))
+    assert {json.loads(line)["group"] for line in parts["test"]} <= {"agent", "theme"}
+    again = run("hold-out", tmp_path / "held/train.jsonl", "--words", 1, "--out", tmp_path / "again")
+    assert (again[0], again[2]) == (0, "")
+    for arguments, message in (
+        ((tmp_path / "train.txt",), "found the ending .txt; expected .jsonl or .tsv"),
+        ((tmp_path / "none.tsv",), "none.tsv"),
+        ((tmp_path / "train.tsv", "--column", "kind"), "found kind; expected one of the columns of the rows: role"),
+    ):
+        code, out, err = run("hold-out", *arguments, "--out", tmp_path / "no")
+        assert (code, out) == (2, "")
+        assert message in err
+    assert not (tmp_path / "no").exists()

@@ -18,7 +18,7 @@ from .errors import UserError
 from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
 from .parse_cli import parse
-from .split_cli import divergence, split
+from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate
 
@@ -39,6 +39,7 @@ data_app = typer.Typer(**HELP, help="Generate, derive or split data, or look at 
 app.add_typer(data_app, name="data")
 data_app.command("derive")(derive)
 data_app.command("divergence")(divergence)
+data_app.command("hold-out")(hold_out)
 data_app.command("split")(split)
 app.command()(info)
 app.command()(bench)

@@ -1,4 +1,4 @@
-"""The commands about splits, `data split` and `data divergence`: like cli.py, which registers them, a thin skin."""
+"""The commands about splits: `data split`, `data hold-out`, `data divergence`. A thin skin, as cli.py is."""
 
 from __future__ import annotations
 
@@ -84,6 +84,48 @@ def split(
     if not made.reached and compounds < 1:
         print(f"note: wanted {compounds} for compounds with at most {atoms} for atoms; this is the best that was found")
     print(f"{target.train:,} training, {dev:,} validation and {test:,} test rows of {rows:,} in {folder}")
+
+
+def hold_out(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Graphs: .jsonl, or COGS's .tsv.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
+    column: Annotated[str, typer.Option(help="The labels that say what a token is to its parent.")] = "role",
+    words: Annotated[int, typer.Option(min=1, help="Words to hold out, all but one row of each.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
+) -> None:
+    """Hold out of a training file what some words do, to choose a recipe by how it generalises.
+
+    Of each word chosen, one row stays for training; rows that have it in other places are asked (test.jsonl, in groups
+    named after the place that training knows), and so are all rows with a label inside its like, such as a clause in a
+    clause. `train graphs` takes the folder.
+
+    Examples:
+
+    - `edge-transformer data hold-out cogs/train.tsv --out cogs-held-out`
+
+    - `edge-transformer data hold-out graphs/train.jsonl --column relation --words 20 --out graphs-held-out`
+    """
+    from dataclasses import replace
+
+    from .data.cogs import read_rows
+    from .data.holding_out import hold_out
+    from .data.token_graphs import read_token_graphs, write_token_graphs
+    from .progress import bar
+
+    if source.suffix not in (".tsv", ".jsonl"):
+        raise UserError(f"{source}: found the ending {source.suffix or 'of no file'}; expected .jsonl or .tsv")
+    with bar("reading") as reading:
+        graphs = []
+        rows = read_token_graphs(source) if source.suffix == ".jsonl" else (row.graph() for row in read_rows(source))
+        for graph in rows:
+            graphs.append(graph)
+            reading.advance(1)
+    parts = hold_out(graphs, column, words, seed)
+    asked = [replace(graphs[row], group=place) for row, place in parts.test.items()]
+    write_token_graphs(folder / "train.jsonl", (graphs[row] for row in parts.train))
+    write_token_graphs(folder / "dev.jsonl", (graphs[row] for row in parts.dev))
+    write_token_graphs(folder / "test.jsonl", asked)
+    print(f"{len(parts.train):,} training, {len(parts.dev):,} validation and {len(asked):,} test rows in {folder}")
 
 
 def divergence(
