@@ -40,6 +40,8 @@ _ADDED_TO_COGS: dict[str, Any] = {
     "exchanged_tokens": 24,
     "exchanged_kind": "",
     "exchanged_place": "",
+    "exchanged_evenly": False,
+    "exchanged_words": 0.0,
 }
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {

