@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Self, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..data.cogs import GENERALISATIONS, LEXICAL, SPLITS, STRUCTURAL, CogsRow, read_cogs
 from ..data.cogs_graphs import COLUMNS, form_of_graph
@@ -69,8 +69,8 @@ class CogsData(ParsingData):
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
         return fingerprint(cogs_files(folder, training))
 
-    def _score(self, split: str, found: Tensor, model: nn.Module) -> dict[str, float]:
-        scores = super()._score(split, found, model)
+    def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:
+        scores = super()._scores_of(split, found)
         if split == GEN:
             matches = self._matches(split, found)
             kinds = [GENERALISATIONS.get(graph.group) for graph in self._splits[split]]

@@ -22,7 +22,8 @@ from ..data.vocab import Vocab
 from ..data.words import UNKNOWN, Lexicon, WordTypes
 from ..errors import DataError, UserError
 from ..files import fingerprint
-from .base import Progress, TaskData, TaskModel
+from .base import Progress, TaskModel
+from .splits import SplitTaskData
 from .tree_parser import MAX_WORDS, TreeParser, predict_trees, trees_of
 
 TRAIN_EDGES = 20_000  # pairs of words computed at once in training; a larger batch is computed in parts
@@ -62,7 +63,7 @@ class TreeBatch:
         return TreeBatch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-class TreebankTask(TaskData):
+class TreebankTask(SplitTaskData):
     """Trees as tensors, and how a model is trained and scored on them."""
 
     Settings: ClassVar[type] = TreebankSettings
@@ -191,26 +192,6 @@ class TreebankTask(TaskData):
         batch = batch.to(device)
         logits = model(batch.words, batch.letters, batch.places)
         return _parser(model).loss(logits, batch.heads, batch.labels)
-
-    def evaluation_rows(self) -> int:
-        return sum(map(len, self._splits.values()))
-
-    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for split in self._splits:
-            scores |= self._score(split, model, device, progress)
-        return scores
-
-    def midway_rows(self) -> int:
-        return len(self._splits["dev"]) if "dev" in self._splits else self.evaluation_rows()
-
-    def evaluate_midway(
-        self, model: nn.Module, device: torch.device, progress: Progress | None = None
-    ) -> dict[str, float]:
-        """The scores of dev; the test set is looked at once."""
-        if "dev" not in self._splits:
-            return self.evaluate(model, device, progress)
-        return self._score("dev", model, device, progress)
 
     @torch.no_grad()
     def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:

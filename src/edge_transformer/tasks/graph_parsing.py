@@ -27,7 +27,8 @@ from ..files import fingerprint
 from ..forests import best_forests
 from ..heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ..inputs import TokenSequenceInput
-from .base import Progress, TaskData, TaskModel, build_encoder, model_options
+from .base import Progress, TaskModel, build_encoder, model_options
+from .splits import SplitTaskData
 
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
 TRAIN_EDGES = 20_000  # the same in training; a larger batch is computed in parts
@@ -248,7 +249,7 @@ class ParsingSettings:
             raise ValueError("exchanged needs exchanged_kind, the column that says which phrases may change places")
 
 
-class ParsingData(TaskData):
+class ParsingData(SplitTaskData):
     """Graphs as tensors, and how a model is trained and scored on them.
 
     `splits` has the graphs by name. "train" is there unless a trained model is to be scored; "dev", where there is one,
@@ -411,25 +412,8 @@ class ParsingData(TaskData):
         ]
         return torch.stack(losses).sum()
 
-    def evaluation_rows(self) -> int:
-        return sum(len(table) for table in self._tables.values())
-
-    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for split in self._tables:
-            scores |= self._score(split, self._predict(split, model, device, progress), model)
-        return scores
-
-    def midway_rows(self) -> int:
-        return len(self._tables["dev"]) if "dev" in self._tables else self.evaluation_rows()
-
-    def evaluate_midway(
-        self, model: nn.Module, device: torch.device, progress: Progress | None = None
-    ) -> dict[str, float]:
-        """The exact match of the rows in dev; other files may take longer than an epoch."""
-        if "dev" not in self._tables:
-            return self.evaluate(model, device, progress)
-        return {"dev": float(self._matches("dev", self._predict("dev", model, device, progress)).double().mean())}
+    def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
+        return self._scores_of(split, self._predict(split, model, device, progress))
 
     @torch.no_grad()
     def _predict(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> Tensor:
@@ -441,7 +425,7 @@ class ParsingData(TaskData):
         wrong = (found != table.targets).any(-1)  # (tokens,)
         return torch.zeros(len(table), dtype=torch.long).index_add(0, table.rows_of_tokens(), wrong.long()) == 0
 
-    def _score(self, split: str, found: Tensor, model: nn.Module) -> dict[str, float]:
+    def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:
         """The exact match of a split, and of each group where its rows name several."""
         matches = self._matches(split, found)
         scores = {split: float(matches.double().mean())}

@@ -1,0 +1,44 @@
+"""Task data that are scored file by file: dev while training goes on, all of them at its end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from .base import Progress, TaskData
+
+DEV = "dev"
+
+
+class SplitTaskData(TaskData):
+    """`_splits` has the rows to be scored, by the name of their file. Test rows are looked at once."""
+
+    _splits: Mapping[str, Sequence[Any]]
+
+    @abstractmethod
+    def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
+        """The scores of one file, by name."""
+
+    def evaluation_rows(self) -> int:
+        return sum(map(len, self._splits.values()))
+
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for split in self._splits:
+            scores |= self._score(split, model, device, progress)
+        return scores
+
+    def midway_rows(self) -> int:
+        return len(self._splits[DEV]) if DEV in self._splits else self.evaluation_rows()
+
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """The scores of dev, where there is one: other files may take longer than an epoch."""
+        if DEV not in self._splits:
+            return self.evaluate(model, device, progress)
+        return self._score(DEV, model, device, progress)
