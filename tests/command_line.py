@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,13 +22,13 @@ class Result(NamedTuple):
     err: str
 
 
-def run(*arguments: str, stdin: str = "") -> Result:
+def run(*arguments: str, stdin: str = "", columns: int = 120) -> Result:
     """What `edge-transformer ARGUMENTS` does, in this process."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["edge-transformer", *arguments])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        patch.setenv("COLUMNS", "120")
+        patch.setenv("COLUMNS", str(columns))
         for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
             patch.delenv(name, raising=False)
         try:
@@ -46,6 +47,13 @@ def refused(*arguments: str, stdin: str = "") -> str:
     assert result.err.endswith("\n")
     assert len(result.err.splitlines()) == 1, result.err
     return result.err.removeprefix("error: ").rstrip("\n")
+
+
+def generate_small(folder: Path) -> Path:
+    """Write the families of `SMALL` into a folder."""
+    result = run(*SMALL, "--out", str(folder))
+    assert (result.code, result.err) == (0, ""), result
+    return folder
 
 
 def cells(line: str) -> list[str]:

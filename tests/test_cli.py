@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from typer.main import get_command
 
-from command_line import SMALL, Result, cells, refused, run
+from command_line import SMALL, Result, cells, generate_small, refused, run
 from edge_transformer import cli
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {
     "model.dim": 8,
     "model.heads": 2,
@@ -30,20 +30,9 @@ SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "families"
-    result = run(*SMALL, "--out", str(folder))
-    assert (result.code, result.err) == (0, "")
-    return folder
+    return generate_small(tmp_path_factory.mktemp("data") / "families")
 
 
 @pytest.fixture(scope="module")

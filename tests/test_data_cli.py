@@ -8,17 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from command_line import SMALL, cells, refused, run
+from command_line import SMALL, cells, generate_small, refused, run
 from edge_transformer import cli
 from edge_transformer.data.clutrr import read_clutrr
 
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "families"
-    result = run(*SMALL, "--out", str(folder))
-    assert (result.code, result.err) == (0, "")
-    return folder
+    return generate_small(tmp_path_factory.mktemp("data") / "families")
 
 
 def test_generate_writes_files(families: Path) -> None:

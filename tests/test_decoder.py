@@ -14,9 +14,19 @@ from edge_transformer import EdgeTransformerConfig
 from edge_transformer import decoder as decoder_module
 from edge_transformer.config import NORMS
 from edge_transformer.decoder import DecoderInput, EdgeSeq2Seq
-from edge_transformer.decoder_cache import FIRST_TARGETS, EdgeCache
+from edge_transformer.decoder_cache import FIRST_TARGETS
+from seq2seq_cases import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    assert_causal,
+    assert_every_parameter_gets_a_gradient,
+    assert_padding_changes_nothing,
+    decode,
+    draw_vectors,
+    mask_of,
+    random_pair,
+)
 
-SOURCE_TOKENS, TARGET_TOKENS = 11, 7
 OPTIONS: list[dict[str, Any]] = [
     {"key": key, "value": value, "tied": tied, "norm": norm, "attention_bias": bias}
     for key, value, tied, norm, bias in product(("lj", "ij"), ("product", "left"), (True, False), NORMS, (True, False))
@@ -34,24 +44,8 @@ def same_numbers_every_time() -> None:
 def make_model(layers: int = 3, target_tokens: int | None = TARGET_TOKENS, **options: Any) -> EdgeSeq2Seq:
     config = EdgeTransformerConfig(dim=12, heads=3, layers=layers, **options)
     model = EdgeSeq2Seq(config, SOURCE_TOKENS, target_tokens, max_distance=5)
-    for parameter in model.parameters():  # biases and norms as training may leave them, not as they start
-        if parameter.dim() == 1:
-            nn.init.normal_(parameter, mean=0.5)
+    draw_vectors(model)
     return model.eval()
-
-
-def random_pair(batch: int, source: int, target: int) -> tuple[Tensor, Tensor]:
-    return torch.randint(SOURCE_TOKENS, (batch, source)), torch.randint(TARGET_TOKENS, (batch, target))
-
-
-def mask_of(*lengths: int) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-
-
-def decode(model: EdgeSeq2Seq, state: EdgeCache, target: Tensor) -> Tensor:
-    """The logits of all tokens, one step after the other."""
-    steps = [model.step(state, target[:, t - 1] if t else None) for t in range(target.shape[1])]
-    return torch.stack(steps, dim=1)
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
@@ -119,15 +113,9 @@ def test_one_vocabulary_has_one_table() -> None:
 def test_no_later_token_changes_an_earlier_logit(options: dict[str, Any]) -> None:
     model = make_model(**options).double()
     source, target = random_pair(2, 4, 8)
+    assert_causal(model, source, target)
     logits = model(source, target)
     for t in range(8):
-        changed = target.clone()
-        changed[:, t:] = (changed[:, t:] + 1) % TARGET_TOKENS
-        other = model(source, changed)
-        # Token t is seen by those after it only.
-        assert torch.equal(other[:, : t + 1], logits[:, : t + 1])
-        if t < 7:
-            assert ((other[:, t + 1 :] - logits[:, t + 1 :]).abs().amax(-1) > 1e-9).all()
         torch.testing.assert_close(model(source, target[:, : t + 1]), logits[:, : t + 1])
 
 
@@ -155,13 +143,7 @@ def test_every_source_token_matters() -> None:
 
 @some_options
 def test_padding_changes_nothing(options: dict[str, Any]) -> None:
-    model = make_model(**options).double()
-    source, target = random_pair(3, 5, 6)
-    mask = mask_of(3, 5, 1)
-    together = model(source, target, mask)
-    for row, length in enumerate((3, 5, 1)):
-        alone = model(source[row : row + 1, :length], target[row : row + 1])
-        torch.testing.assert_close(together[row], alone[0])
+    assert_padding_changes_nothing(make_model(**options).double())
 
 
 def test_a_random_number_of_layers_in_training() -> None:
@@ -175,10 +157,7 @@ def test_a_random_number_of_layers_in_training() -> None:
 @pytest.mark.parametrize("checkpoint_layers", [False, True])
 def test_every_parameter_gets_a_gradient(checkpoint_layers: bool) -> None:
     model = make_model(tied=False, norm="pre", dropout=0.1).train()
-    model.encoder.checkpoint_layers = model.decoder.checkpoint_layers = checkpoint_layers
-    source, target = random_pair(3, 5, 9)
-    nn.functional.cross_entropy(model(source, target, mask_of(5, 3, 4)).flatten(0, 1), target.flatten()).backward()
-    assert [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()] == []
+    assert_every_parameter_gets_a_gradient(model, checkpoint_layers)
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------

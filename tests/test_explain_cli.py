@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from edge_transformer import cli
+import command_line
 from edge_transformer.checkpoint import save_model
 from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.families import RELATIONS, TARGETS
@@ -26,23 +24,7 @@ from edge_transformer.tasks.clutrr import RelationModel
 
 QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
 TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}
-
-
-def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `edge-transformer ARGUMENTS`."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        patch.setenv("COLUMNS", "160")
-        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
-            patch.delenv(name, raising=False)
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-    return code or 0, out.getvalue(), err.getvalue()
+run = partial(command_line.run, columns=160)
 
 
 @pytest.fixture(scope="module")

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from edge_transformer import cli, native
+import command_line
+from edge_transformer import native
 from edge_transformer.bench import Bench
 from edge_transformer.bench.tables import tables
 
 TINY = ["--size", "1,4,8,2", "--seconds", "0"]
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `edge-transformer ARGUMENTS`."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["edge-transformer", *arguments])
-        patch.setenv("COLUMNS", "160")
-        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "GITHUB_ACTIONS", "PY_COLORS"):
-            patch.delenv(name, raising=False)
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-    return code or 0, out.getvalue(), err.getvalue()
+run = partial(command_line.run, columns=160)
 
 
 def test_info() -> None:

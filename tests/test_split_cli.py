@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
-import sys
 from itertools import islice, product
 from pathlib import Path
 
 import pytest
 
-from edge_transformer import cli
+import command_line
 
 MCD1 = Path(__file__).parents[1].parent / "shared/data/cfq/mcd1"
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
+def run(*arguments: object) -> command_line.Result:
     """What `edge-transformer data ARGUMENTS` does, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["edge-transformer", "data", *map(str, arguments)])
-        patch.setenv("COLUMNS", "120")
-        code: object = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-    return int(str(code or 0)), out.getvalue(), err.getvalue()
+    return command_line.run("data", *map(str, arguments))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from edge_transformer.sweep import Search, Sweep, counted
 from edge_transformer.sweep_cli import sweep as command
 from edge_transformer.train import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {
     "model.layers": 1,
     "model.min_layers": None,
@@ -36,14 +37,6 @@ SPACE = {
     "train.lr": {"low": 1e-4, "high": 2e-3, "log": True},
 }
 REPOSITORY = Path(__file__).parents[1]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

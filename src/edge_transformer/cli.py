@@ -225,7 +225,11 @@ def experiment(
     """
     from .experiment import Experiment, run_experiment
 
-    done = run_experiment(Experiment.read(file), jobs, runs)
+    try:
+        done = run_experiment(Experiment.read(file), jobs, runs)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from there", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
     failed = [run for run in done if run.state == "failed"]
     if failed:
         raise UserError(
@@ -378,9 +382,6 @@ def main() -> None:
     except OSError as error:  # a full disk, a folder that may not be written to
         print(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_USER_ERROR)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

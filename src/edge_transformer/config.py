@@ -135,7 +135,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             return value
     elif origin is tuple:
         if isinstance(value, list | tuple):
-            return tuple(_convert(item, get_args(hint)[0], where) for item in value)
+            item_hint = get_args(hint)[0]
+            return tuple(_convert(item, item_hint, f"{where}, entry {number}") for number, item in enumerate(value, 1))
     elif dataclasses.is_dataclass(hint):
         if isinstance(value, Mapping):
             return from_dict(typing.cast(type, hint), value, where)

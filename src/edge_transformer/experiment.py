@@ -13,16 +13,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .config import from_dict
 from .data.generated import GeneratedData
 from .errors import UserError
 from .experiment_display import display
 from .files import lock
-from .presets import read_yaml
+from .presets import read_yaml, yaml_value
 from .progress import bar, console
 from .records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from .run import RunConfig
@@ -69,11 +70,27 @@ class Experiment:
         if (experiment.data is None) == (not experiment.training_sets):
             found = "neither data nor training_sets" if experiment.data is None else "both data and training_sets"
             raise UserError(f"{path}: found {found}; expected one of them")
+        for number, entry in enumerate(experiment.runs, 1):
+            where = f"{path}.runs, entry {number} ({entry.preset})"
+            if not experiment.seeds_of(entry):
+                raise UserError(f"{where}: found no seeds; expected some here, or for the whole experiment")
+            for training_set in experiment.all_training_sets:
+                try:
+                    experiment.run_config(training_set, entry, seed=1)
+                except UserError as error:
+                    raise UserError(f"{where}: {error}") from error
         return experiment
 
     @property
     def all_training_sets(self) -> tuple[TrainingSet, ...]:
         return self.training_sets if self.data is None else (TrainingSet(self.data),)
+
+    def seeds_of(self, entry: PlannedPreset) -> tuple[int, ...]:
+        return entry.seeds or self.seeds
+
+    def run_config(self, training_set: TrainingSet, entry: PlannedPreset, seed: int) -> RunConfig:
+        """One run: a preset with the changes of its training set, and then its own."""
+        return RunConfig.from_preset(self.task, entry.preset, {**training_set.set, **entry.set}, seed)
 
 
 @dataclass
@@ -92,7 +109,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        changes = "".join(f" {name}={value}" for name, value in self.config.overrides.items())
+        changes = "".join(f" {name}={yaml_value(value)}" for name, value in self.config.overrides.items())
         return f"{self.config.preset}{changes} on {Path(self.data).name}, seed {self.config.seed}"
 
     @property
@@ -125,9 +142,8 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
     for training_set in experiment.all_training_sets:
         fingerprint = task.fingerprint(Path(training_set.data))
         for entry in experiment.runs:
-            for turn, seed in enumerate(entry.seeds or experiment.seeds):
-                changes = {**training_set.set, **entry.set}
-                config = RunConfig.from_preset(experiment.task, entry.preset, changes, seed)
+            for turn, seed in enumerate(experiment.seeds_of(entry)):
+                config = experiment.run_config(training_set, entry, seed)
                 valid = task.valid_fingerprint(config.data_settings)
                 key = run_key(config.task, joint_fingerprint(fingerprint, valid), config.recorded_settings(), seed)
                 folder = Path(runs_folder) / config.folder_name(training_set.data)
@@ -149,19 +165,24 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
 
 
 def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Path = "runs") -> list[Run]:
-    """Do all runs that are not known yet, `jobs` at a time, and add each to the results when it finishes."""
+    """Do all runs that are not known yet, `jobs` at a time, and add each to the results when it finishes.
+
+    Ctrl-C, SIGTERM and the end of the terminal let the runs write their checkpoints and then raise KeyboardInterrupt.
+    """
     generate_missing(experiment.generate)
     runs = plan(experiment, runs_folder)
-    try:
-        with _stoppable(), display(runs) as shown:
-            while any(run.state in ("waiting", "running", "elsewhere") for run in runs):
-                for run in runs:
-                    _advance(run, runs, jobs, Path(experiment.results))
-                shown.update()
-                time.sleep(0.2)
-    except BaseException:  # whatever ends us, no run is left behind
-        _stop(runs)
-        raise
+    with _signals() as received:
+        try:
+            with display(runs) as shown:
+                while _is_unfinished(runs) and not received:
+                    for run in runs:
+                        _advance(run, runs, jobs, Path(experiment.results))
+                    shown.update()
+                    time.sleep(0.2)
+        finally:  # whatever ends us, no run is left behind
+            _stop(runs, received)
+    if _is_unfinished(runs):
+        raise KeyboardInterrupt
     return runs
 
 
@@ -175,25 +196,26 @@ def generate_missing(wanted: Iterable[GeneratedData]) -> None:
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM, and the end of the terminal, end the block as Ctrl-C does, so that no run is left behind."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signals = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    # Where nohup has set a signal aside, it stays so.
-    signals = [which for which in signals if signal.getsignal(which) != signal.SIG_IGN]
+def _signals() -> Iterator[list[int]]:
+    """Collect Ctrl-C, SIGTERM and the end of the terminal for the time of a block, instead of dying anywhere in it."""
+    received: list[int] = []
+    previous: dict[signal.Signals, Any] = {}
+    for which in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+        if signal.getsignal(which) == signal.SIG_IGN:  # as nohup has set it
+            continue
+        try:
+            previous[which] = signal.signal(which, lambda number, frame: received.append(number))
+        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
+            break
     try:
-        previous = {which: signal.signal(which, interrupt) for which in signals}
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
+        yield received
     finally:
         for which, handler in previous.items():
             signal.signal(which, handler)
+
+
+def _is_unfinished(runs: Iterable[Run]) -> bool:
+    return any(run.state in ("waiting", "running", "elsewhere") for run in runs)
 
 
 def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
@@ -258,10 +280,24 @@ def _collect(run: Run, results: Path) -> None:
     run.state = "finished"
 
 
-def _stop(runs: Iterable[Run]) -> None:
-    """Let running processes write their last checkpoint and end."""
+def _stop(runs: Iterable[Run], received: Sequence[int]) -> None:
+    """Let running processes write their last checkpoint and end; another Ctrl-C ends them at once.
+
+    Another SIGTERM does not: some send two where they mean one.
+    """
     running = [run.process for run in runs if run.state == "running" and run.process is not None]
+    if not running:
+        return
     for process in running:
         process.terminate()
-    for process in running:
-        process.wait()
+    asked = received.count(signal.SIGINT)
+    what = (
+        "1 run; it writes its checkpoint" if len(running) == 1 else f"{len(running)} runs; they write their checkpoints"
+    )
+    with suppress(OSError):  # the terminal may be gone
+        console.print(f"stopping {what} … (Ctrl-C again ends at once)", highlight=False, soft_wrap=True)
+    while any(process.poll() is None for process in running):
+        if received.count(signal.SIGINT) > asked:
+            for process in running:
+                process.kill()
+        time.sleep(0.05)

@@ -1,18 +1,27 @@
-"""How the runs of an experiment stand: one live table in a terminal, elsewhere a line for each event."""
+"""How the runs of an experiment stand: one live table in a terminal, elsewhere a line for each event.
+
+The table has one line for each run and never more lines or columns than the terminal: it shows what is running first,
+then as much of the rest as there is room for, and says how many runs it leaves out.
+"""
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich import box
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from .checkpoint import read_json
 from .errors import UserError
+from .presets import yaml_value
 from .progress import console
 from .records import is_fraction
 from .train import STATUS_FILE
@@ -20,18 +29,39 @@ from .train import STATUS_FILE
 if TYPE_CHECKING:
     from .experiment import Run
 
-STYLES = {"running": "bold", "failed": "red", "finished": "green", "known": "dim", "waiting": "dim"}
+# The states of a run, those first that are shown first where there is no room for all.
+STYLES = {
+    "running": "bold",
+    "elsewhere": "none",
+    "failed": "red",
+    "finished": "green",
+    "known": "dim",
+    "waiting": "dim",
+}
+GAP = 2  # columns between two columns
+LEAST_NAME = 10  # columns of a run's name, however narrow the terminal
 
 
 class Standing(NamedTuple):
     """How far a run is; texts that are not known are empty."""
 
     epoch: str = ""
-    steps: str = ""
+    done: str = ""
     minutes: str = ""
     left: str = ""
     loss: str = ""
     scores: Mapping[str, float] = {}
+
+
+class Column(NamedTuple):
+    """A column of the table, with a cell for each run that is shown."""
+
+    title: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(map(cell_len, (self.title, *self.cells)))
 
 
 class Display:
@@ -52,14 +82,22 @@ class Display:
 
 @contextmanager
 def display(runs: Sequence[Run]) -> Iterator[Display]:
-    """Show how runs stand for the time of a block, and leave the last table in the terminal when it ends."""
+    """Show how runs stand for the time of a block, and leave all that were begun in the terminal when it ends."""
     shown = Display(runs)
     shown.update()
-    if not console.is_terminal:
+    if not console.is_terminal or not runs:
         yield shown
         return
-    with Live(console=console, refresh_per_second=2, get_renderable=lambda: table(runs)):
-        yield shown
+    ended = False
+
+    def now() -> RenderableType:
+        return table(runs, console.width, None if ended else console.height)
+
+    with Live(console=console, refresh_per_second=2, get_renderable=now):
+        try:
+            yield shown
+        finally:
+            ended = True
 
 
 def event(run: Run) -> str:
@@ -74,25 +112,138 @@ def event(run: Run) -> str:
     return f"{run.state}: {run.name}: {standing.minutes} minutes, loss {standing.loss}{scores}"
 
 
-def table(runs: Sequence[Run]) -> Table:
-    """All runs, with a column for each score."""
-    standings = [how_it_stands(run) for run in runs]
-    scores = list(dict.fromkeys(name for standing in standings for name in standing.scores))
-    done = sum(run.state in ("finished", "known") for run in runs)
-    result = Table(title=f"{done} of {len(runs)} runs finished", title_justify="left", box=box.SIMPLE, padding=(0, 1))
-    result.add_column("run", overflow="fold")
-    for column in ("seed", "state", "epoch", "steps", "minutes", "left", "loss", *scores):
-        result.add_column(column, justify="left" if column == "state" else "right", no_wrap=True)
-    for run, standing in zip(runs, standings, strict=True):
-        changes = "".join(f" {name}={value}" for name, value in run.config.overrides.items())
-        numbers = [f"{100 * standing.scores[name]:.1f}" if name in standing.scores else "" for name in scores]
-        name = Text(f"{run.config.preset}{changes} on {run.data}")
+def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
+    """How runs stand, in at most `width` columns and `height` lines; without a height, all but those that wait."""
+    shared, names = short_names(runs)
+    title = textwrap.wrap(f"{shared}: {_progress(runs)}", width, break_on_hyphens=False)
+    if height is None:
+        chosen = [number for number, run in enumerate(runs) if run.state != "waiting"]
+    else:
+        chosen = _most_telling(runs, height - len(title) - 3)  # less the heads, the runs left out, the prompt
+    shown = [(names[number], runs[number]) for number in chosen]
+    rows = [(name, run) for name, run in shown if run.state != "failed"]
+    parts: list[RenderableType] = [Text(line, style="italic") for line in title]
+    if rows:
+        parts.append(_grid(rows, width, with_seeds=not _have_one_seed(runs)))
+    for name, run in shown:
         if run.state == "failed":
-            name.append(f"\n{run.last_words}")
-        result.add_row(
-            name, str(run.config.seed), run.state, *standing[:5], *numbers, style=STYLES.get(run.state, "none")
+            reason = f"failed: {name}, seed {run.config.seed}: {' '.join(run.last_words.split())}"
+            parts.append(Text(reason, style=STYLES["failed"], no_wrap=True, overflow="ellipsis"))
+    left_out = Counter(run.state for number, run in enumerate(runs) if number not in chosen)
+    if left_out:
+        listed = ", ".join(f"{left_out[state]} {state}" for state in STYLES if left_out[state])
+        parts.append(Text(f"not shown: {listed}", style="dim", no_wrap=True))
+    return Group(*parts)
+
+
+def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
+    """What all runs have in common, and a name for each: its preset, and what it has that others do not.
+
+    Seeds are named only where all runs have the same one.
+    """
+    changes = [{name: yaml_value(value) for name, value in run.config.overrides.items()} for run in runs]
+    in_all = {name: value for name, value in changes[0].items() if all(own.get(name) == value for own in changes)}
+    brief = _unless_ambiguous({name: name.rpartition(".")[2] for own in changes for name in own if name not in in_all})
+    folders = _unless_ambiguous({run.data: Path(run.data).name for run in runs})
+    groups = {run.config.preset.rpartition("/")[0] for run in runs}
+    group = groups.pop() if len(groups) == 1 else ""
+    names = []
+    for run, own in zip(runs, changes, strict=True):
+        listed = "".join(f" {brief[name]}={value}" for name, value in own.items() if name not in in_all)
+        where = f" on {folders[run.data]}" if len(folders) > 1 else ""
+        names.append(f"{run.config.preset.removeprefix(f'{group}/')}{listed}{where}")
+    shared = (group or runs[0].config.task) + (f" on {runs[0].data}" if len(folders) == 1 else "")
+    common = [f"{name}={value}" for name, value in in_all.items()]
+    if _have_one_seed(runs):
+        common.append(f"seed {runs[0].config.seed}")
+    return ", ".join([shared, *common]), names
+
+
+def _unless_ambiguous(short: dict[str, str]) -> dict[str, str]:
+    """Short forms of texts, or the texts themselves where two of them have the same."""
+    return short if len(set(short.values())) == len(short) else {text: text for text in short}
+
+
+def _have_one_seed(runs: Sequence[Run]) -> bool:
+    return len({run.config.seed for run in runs}) == 1
+
+
+def _progress(runs: Sequence[Run]) -> str:
+    """How many runs there are, and in which states."""
+    states = Counter(run.state for run in runs)
+    counts = {
+        "running": states["running"],
+        "running in other processes": states["elsewhere"],
+        "failed": states["failed"],
+        "waiting": states["waiting"],
+    }
+    others = "".join(f", {count} {state}" for state, count in counts.items() if count)
+    return f"{states['finished'] + states['known']} of {len(runs)} runs finished{others}"
+
+
+def _most_telling(runs: Sequence[Run], room: int) -> list[int]:
+    """The places of the runs to show: running ones before others, the latest of those that ended, the next to begin."""
+    states = list(STYLES)
+
+    def rank(number: int) -> tuple[int, int]:
+        state = runs[number].state
+        return states.index(state), number if state == "waiting" else -number
+
+    return sorted(sorted(range(len(runs)), key=rank)[: max(0, room)])
+
+
+def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Table:
+    """A line for each named run, with the columns that there is room for."""
+    runs = [run for _, run in rows]
+    standings = [how_it_stands(run) for run in runs]
+    state = Column("state", [run.state for run in runs])
+    seed = Column("seed", [str(run.config.seed) for run in runs])
+    fixed = [seed, state] if with_seeds else [state]
+    name = Column("run", [name for name, _ in rows])
+    room = width - sum(column.width + GAP for column in fixed)
+    name_width = max(LEAST_NAME, min(name.width, room))
+    room -= name_width
+
+    scores = [_score_column(score, standings) for score in _score_names(standings)]
+    running = [standing for run, standing in zip(runs, standings, strict=True) if run.record is None]
+    watched = [_score_column(score, standings) for score in _score_names(running)]
+    facts = {
+        "epoch": Column("epoch", [standing.epoch for standing in standings]),
+        "done": Column("done", [standing.done for standing in standings]),
+        "minutes": Column("minutes", [standing.minutes for standing in standings]),
+        "left": Column("min left", [standing.left for standing in standings]),
+        "loss": Column("loss", [standing.loss for standing in standings]),
+    }
+    # The last scores are those of the longest stories and the hardest sentences.
+    useful = [facts["done"], facts["left"], *scores[-1:], *watched[-1:], *scores[-3:], facts["minutes"], facts["loss"]]
+    chosen: list[Column] = []
+    for column in [*useful, *reversed(scores), facts["epoch"]]:
+        if column not in chosen and column.width + GAP <= room and any(column.cells):
+            chosen.append(column)
+            room -= column.width + GAP
+
+    result = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    result.add_column(name.title, width=name_width, no_wrap=True, overflow="ellipsis")
+    columns = [*fixed, *(column for column in (*facts.values(), *scores) if column in chosen)]
+    for column in columns:
+        result.add_column(
+            column.title, width=column.width, no_wrap=True, justify="left" if column is state else "right"
         )
+    for run, *cells in zip(runs, name.cells, *(column.cells for column in columns), strict=True):
+        result.add_row(*map(Text, cells), style=STYLES[run.state])
     return result
+
+
+def _score_names(standings: Sequence[Standing]) -> list[str]:
+    """All scores but those of the parts of a test file, such as gen/cp_recursion."""
+    return list(dict.fromkeys(name for standing in standings for name in standing.scores if "/" not in name))
+
+
+def _score_column(score: str, standings: Sequence[Standing]) -> Column:
+    return Column(
+        score,
+        [f"{100 * standing.scores[score]:.1f}" if score in standing.scores else "" for standing in standings],
+    )
 
 
 def how_it_stands(run: Run) -> Standing:

@@ -170,17 +170,26 @@ def _image_link(title: str, svg: Path, png: Path, base: Path) -> str:
 
 
 def _figure(table: ResultTable) -> Figure:
-    ours = [row for row in table.rows if not row.is_paper]
+    ours = _one_a_preset(row for row in table.rows if not row.is_paper)
     names = [row.model for row in ours]
     series: dict[str, Points] = {}
     first_label: dict[str, str] = {}  # the paper's points take the colour of the first row of their model
     for row in ours:
-        parts = [row.model] + ([row.preset, row.options] if names.count(row.model) > 1 else [])
-        label = ", ".join(part for part in parts if part)
+        label = f"{row.model}, {row.preset}" if names.count(row.model) > 1 else row.model
         series[label] = _points(row)
         first_label.setdefault(row.model, label)
     paper = {first_label[row.model]: _points(row) for row in table.rows if row.is_paper}
     return draw_figure(series, paper, title=table.title, axis=table.axis, score=table.score, trained=table.trained)
+
+
+def _one_a_preset(rows: Iterable[Row]) -> list[Row]:
+    """Of each preset the row with the fewest options: trials and earlier settings have a place in the table alone."""
+    chosen: dict[str, Row] = {}
+    for row in rows:
+        known = chosen.setdefault(row.preset, row)
+        if (row.options.count("="), -(row.runs or 0)) < (known.options.count("="), -(known.runs or 0)):
+            chosen[row.preset] = row
+    return list(chosen.values())
 
 
 def _points(row: Row) -> Points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .markdown import code_words, escape
 from .result_tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, Score, model_title, our_error
@@ -61,18 +61,14 @@ def _against(edge: Row, rival: Row, metrics: Sequence[str]) -> str:
     known = {metric: error for metric, error in errors.items() if error is not None}
     if not known:
         return f"{names}: not told apart, as 1 seed has no standard error."
-    ahead: list[str] = []
-    behind: list[str] = []
+    told: dict[str, list[str]] = {"ahead": [], "ahead by a little": [], "behind": [], "behind by a little": []}
     for metric, error in known.items():
         difference = edge.scores[metric].mean - rival.scores[metric].mean
-        if abs(difference) > 2 * error + 1e-12:  # equal numbers differ by a rounding error
-            (ahead if difference > 0 else behind).append(metric)
-    parts = [
-        f"{word} at {_differences(found, edge, rival)}"
-        for word, found in (("ahead", ahead), ("behind", behind))
-        if found
-    ]
-    rest = [metric for metric in shared if metric not in (*ahead, *behind)]
+        if abs(difference) > error + 1e-12:  # equal numbers differ by a rounding error
+            little = "" if abs(difference) > 2 * error + 1e-12 else " by a little"
+            told[("ahead" if difference > 0 else "behind") + little].append(metric)
+    parts = [f"{word} at {_differences(found, edge, rival, known)}" for word, found in told.items() if found]
+    rest = [metric for metric in shared if not any(metric in found for found in told.values())]
     if rest:
         parts.append(f"not told apart at {', '.join(map(escape, rest))}")
     return f"{names}: {'; '.join(parts)}."
@@ -85,10 +81,12 @@ def joint_error(one: Score, other: Score) -> float | None:
     return math.hypot(one.error, other.error)
 
 
-def _differences(metrics: Sequence[str], one: Row, other: Row) -> str:
-    return ", ".join(
-        f"{escape(metric)} ({100 * (one.scores[metric].mean - other.scores[metric].mean):+.1f})" for metric in metrics
-    )
+def _differences(metrics: Sequence[str], one: Row, other: Row, errors: Mapping[str, float] | None = None) -> str:
+    shown = []
+    for metric in metrics:
+        error = f" ± {100 * errors[metric]:.1f}" if errors else ""
+        shown.append(f"{escape(metric)} ({100 * (one.scores[metric].mean - other.scores[metric].mean):+.1f}{error})")
+    return ", ".join(shown)
 
 
 def _name(row: Row) -> str:
@@ -98,6 +96,7 @@ def _name(row: Row) -> str:
 
 COMPARED = f"""\
 The lists below the tables say the same in words, differences in points. They also compare our models with each other,
-where the presets belong together, such as `clutrr/cpu` and `clutrr/cpu-rat`: ahead or behind means by more than twice
-√(one standard error² + the other²). Standard errors from 2 to {FEW_SEEDS - 1} seeds are hardly known
+where the presets belong together, such as `clutrr/cpu` and `clutrr/cpu-rat`: the difference of their means ± its
+standard error, √(one standard error² + the other²). Ahead or behind means by more than twice that error, "by a little"
+by more than once. Standard errors from 2 to {FEW_SEEDS - 1} seeds are hardly known
 themselves, so there this is a hint and no proof; with 1 seed nothing is said."""

@@ -57,6 +57,20 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of threads that each call of the library was given."""
+    counts: list[int] = []
+
+    class Watched(native._Problem):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields)
+            counts.append(self.threads)
+
+    monkeypatch.setattr(native, "_Problem", Watched)
+    return counts
+
+
 def assert_right(parts: Parts, *arguments: Any) -> None:
     """Output and gradients in float64 are those of the equations, but for rounding."""
     exact = exact_outcome(parts, *arguments)
@@ -290,16 +304,12 @@ def test_the_mask_depends_on_neither_precision_nor_vector_code() -> None:
 @pytest.mark.parametrize("dropout_p", [0.0, 0.4])
 @pytest.mark.parametrize("heads", [1, 3])
 def test_threads_change_no_bit(
-    threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, dropout_p: float, heads: int
+    threads: Callable[[int], None],
+    used: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    dropout_p: float,
+    heads: int,
 ) -> None:
-    used = []
-
-    class Watched(native._Problem):
-        def __init__(self, **fields: Any) -> None:
-            super().__init__(**fields)
-            used.append(self.threads)
-
-    monkeypatch.setattr(native, "_Problem", Watched)
     monkeypatch.setattr(native, "_SMALLEST_SHARE", 1)  # also share out what is not worth it
     parts = random_parts(2, 6, heads, 5)
 
@@ -317,15 +327,7 @@ def test_threads_change_no_bit(
         assert all(torch.equal(one, other) for one, other in zip(result, results[0], strict=True))
 
 
-def test_small_work_gets_one_thread(threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    used = []
-
-    class Watched(native._Problem):
-        def __init__(self, **fields: Any) -> None:
-            super().__init__(**fields)
-            used.append(self.threads)
-
-    monkeypatch.setattr(native, "_Problem", Watched)
+def test_small_work_gets_one_thread(threads: Callable[[int], None], used: list[int]) -> None:
     threads(2)
     for n in (3, 24):
         q, k, v1, v2 = random_parts(2, n, 1, 16, dtype=torch.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,13 @@ from edge_transformer.run import RunConfig
 from edge_transformer.tasks.base import build_encoder, encoder_config, model_settings
 from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
 BASELINES = [kind for kind in KINDS if kind != "edge"]
 STEPS = 60
 SMALL = {"dim": 12, "heads": 3, "layers": 2}
 kinds = pytest.mark.parametrize("kind", KINDS)
 baselines = pytest.mark.parametrize("kind", BASELINES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Many threads on tiny tensors wait for each other longer than they work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

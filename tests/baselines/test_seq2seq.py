@@ -6,20 +6,29 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from edge_transformer.baselines.config import NORMS
 from edge_transformer.baselines.seq2seq import (
     FIRST_TARGETS,
     CausalAttention,
-    KeyValueCache,
     Seq2SeqTransformerConfig,
     TransformerSeq2Seq,
     UniversalSeq2SeqTransformerConfig,
 )
 from edge_transformer.baselines.transformer import RelativePositions
+from seq2seq_cases import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    assert_causal,
+    assert_every_parameter_gets_a_gradient,
+    assert_padding_changes_nothing,
+    decode,
+    draw_vectors,
+    mask_of,
+    random_pair,
+)
 
-SOURCE_TOKENS, TARGET_TOKENS = 11, 7
 CASES = [
     {"universal": universal, "norm": norm, "attention_bias": bias}
     for universal in (False, True)
@@ -38,23 +47,8 @@ def make_model(universal: bool = False, layers: int = 3, **options: Any) -> Tran
     kind = UniversalSeq2SeqTransformerConfig if universal else Seq2SeqTransformerConfig
     config = kind(dim=12, heads=3, layers=layers, max_distance=5, **options)
     model = TransformerSeq2Seq(config, SOURCE_TOKENS, TARGET_TOKENS)
-    for parameter in model.parameters():  # biases and norms as training may leave them, not as they start
-        if parameter.dim() == 1:
-            nn.init.normal_(parameter, mean=0.5)
+    draw_vectors(model)
     return model.double().eval()
-
-
-def random_pair(batch: int, source: int, target: int) -> tuple[Tensor, Tensor]:
-    return torch.randint(SOURCE_TOKENS, (batch, source)), torch.randint(TARGET_TOKENS, (batch, target))
-
-
-def mask_of(*lengths: int) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-
-
-def decode(model: TransformerSeq2Seq, state: KeyValueCache, target: Tensor) -> Tensor:
-    steps = [model.step(state, target[:, t - 1] if t else None) for t in range(target.shape[1])]
-    return torch.stack(steps, dim=1)
 
 
 def test_causal_attention_is_the_plain_equation() -> None:
@@ -77,17 +71,7 @@ def test_causal_attention_is_the_plain_equation() -> None:
 
 @cases
 def test_no_later_token_changes_an_earlier_logit(options: dict[str, Any]) -> None:
-    model = make_model(**options)
-    source, target = random_pair(2, 4, 8)
-    logits = model(source, target)
-    assert logits.shape == (2, 8, TARGET_TOKENS)
-    for t in range(8):
-        changed = target.clone()
-        changed[:, t:] = (changed[:, t:] + 1) % TARGET_TOKENS
-        other = model(source, changed)
-        assert torch.equal(other[:, : t + 1], logits[:, : t + 1])
-        if t < 7:
-            assert ((other[:, t + 1 :] - logits[:, t + 1 :]).abs().amax(-1) > 1e-9).all()
+    assert_causal(make_model(**options), *random_pair(2, 4, 8))
 
 
 @cases
@@ -103,11 +87,7 @@ def test_the_cache_gives_the_logits_of_the_whole_pass(options: dict[str, Any], l
 
 @cases
 def test_padding_changes_nothing(options: dict[str, Any]) -> None:
-    model = make_model(**options)
-    source, target = random_pair(3, 5, 6)
-    together = model(source, target, mask_of(3, 5, 1))
-    for row, length in enumerate((3, 5, 1)):
-        torch.testing.assert_close(together[row], model(source[row : row + 1, :length], target[row : row + 1])[0])
+    assert_padding_changes_nothing(make_model(**options))
 
 
 def test_a_source_without_tokens_gives_numbers() -> None:
@@ -154,10 +134,7 @@ def test_a_universal_transformer_has_one_layer_a_side() -> None:
 @pytest.mark.parametrize("checkpoint_layers", [False, True])
 def test_every_parameter_gets_a_gradient(norm: str, checkpoint_layers: bool) -> None:
     model = make_model(norm=norm, dropout=0.1).train()
-    model.encoder.checkpoint_layers = model.decoder.checkpoint_layers = checkpoint_layers
-    source, target = random_pair(3, 5, 9)
-    nn.functional.cross_entropy(model(source, target, mask_of(5, 3, 4)).flatten(0, 1), target.flatten()).backward()
-    assert [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()] == []
+    assert_every_parameter_gets_a_gradient(model, checkpoint_layers)
 
 
 def test_wrong_arguments_are_refused() -> None:

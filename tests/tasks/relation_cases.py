@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from edge_transformer.data.clutrr import ClutrrData, Story
 from edge_transformer.data.kinship import generate
-from edge_transformer.tasks.clutrr import RelationModel
+from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings
 
 MODEL = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 CPU = torch.device("cpu")
@@ -25,6 +26,22 @@ def make_data(rows: int = 60) -> ClutrrData:
         train=(*train, train[0], conflicting),  # a graph of three rows and two answers
         tests={k: tuple(stories) for k, stories in tests.items()},
     )
+
+
+@pytest.fixture(scope="module")
+def stories() -> ClutrrData:
+    return make_data()
+
+
+@pytest.fixture
+def data(stories: ClutrrData) -> RelationData:
+    return RelationData(stories, RelationSettings(), seed=1)
+
+
+@pytest.fixture
+def model(data: RelationData) -> RelationModel:
+    torch.manual_seed(1)
+    return data.new_model(MODEL)
 
 
 def as_json(story: Story) -> dict[str, Any]:

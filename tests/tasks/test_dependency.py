@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import assert_same_loss_and_gradients, assert_same_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
 from torch import Tensor
 
 import edge_transformer as et
@@ -26,6 +26,7 @@ from edge_transformer.tasks.dependency import TreebankSettings, TreebankTask, ro
 from edge_transformer.tasks.tree_parser import TreeParser, spanning_trees
 from edge_transformer.train import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
 CPU = torch.device("cpu")
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
@@ -142,17 +143,7 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
     batches = list(data.batches(rows))
     assert len(batches) > len(data.train_sizes()[rows].unique())
     loss = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum() / data.weight(rows)
-    loss.backward()
-    gradients = {name: weight.grad for name, weight in model.named_parameters()}
-    model.zero_grad(set_to_none=True)
-    expected = padded_loss(model, [trees[row] for row in rows.tolist()])
-    expected.backward()
-    torch.testing.assert_close(loss, expected)
-    for name, weight in model.named_parameters():
-        mine, theirs = gradients[name], weight.grad
-        assert mine is not None, name
-        assert theirs is not None, name
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=name)
+    assert_same_loss_and_gradients(model, loss, padded_loss(model, [trees[row] for row in rows.tolist()]))
 
 
 def test_words_that_occur_once_are_read_as_unknown_now_and_then() -> None:
@@ -320,9 +311,7 @@ def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence],
     again = make_trainer(folder, tmp_path / "cut", {"train.steps": 11})
     assert again.step == 7
     assert again.train() is not None
-    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert_same_weights(tmp_path / "whole", tmp_path / "cut")
 
 
 def test_a_folder_is_scored_and_answers_come_in_order(trees: list[DependencySentence], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import assert_same_loss_and_gradients
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,6 +21,7 @@ from edge_transformer.lines import ArrivingLines
 from edge_transformer.tasks import graph_parsing as task
 from edge_transformer.tasks.graph_parsing import GraphParser, ParsingData, ParsingSettings, read_sentence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4}
@@ -120,18 +122,8 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
     assert len(groups) > max(len(batches), len(data.train_sizes()[rows].unique()))
     assert all(sum(group.edges for group in batch) <= 100 for batch in batches)
     total = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum()
-    loss = total / data.weight(rows)
-    loss.backward()
-    gradients = {name: weight.grad for name, weight in model.named_parameters()}
-    model.zero_grad(set_to_none=True)
     expected = padded_loss(model, [graphs[row] for row in rows.tolist()])
-    expected.backward()
-    torch.testing.assert_close(loss, expected)
-    for name, weight in model.named_parameters():
-        mine, theirs = gradients[name], weight.grad
-        assert mine is not None, name
-        assert theirs is not None, name
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=name)
+    assert_same_loss_and_gradients(model, total / data.weight(rows), expected)
 
 
 def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: ParsingData) -> None:

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import relation_cases
 import torch
-from relation_cases import CPU, MODEL, as_json, make_data, question, single
+from relation_cases import CPU, MODEL, as_json, question, single
 
 from edge_transformer.data.clutrr import ClutrrData, Story
 from edge_transformer.data.vocab import Vocab
@@ -17,23 +18,10 @@ from edge_transformer.lines import ArrivingLines
 from edge_transformer.run import RunConfig
 from edge_transformer.tasks import clutrr as task
 from edge_transformer.tasks import get_task
-from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings, labelled_edges
+from edge_transformer.tasks.clutrr import RelationData, RelationModel, labelled_edges
 
-
-@pytest.fixture(scope="module")
-def stories() -> ClutrrData:
-    return make_data()
-
-
-@pytest.fixture
-def data(stories: ClutrrData) -> RelationData:
-    return RelationData(stories, RelationSettings(), seed=1)
-
-
-@pytest.fixture
-def model(data: RelationData) -> RelationModel:
-    torch.manual_seed(1)
-    return data.new_model(MODEL)
+pytestmark = pytest.mark.usefixtures("one_thread")
+stories, data, model = relation_cases.stories, relation_cases.data, relation_cases.model  # the fixtures
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import relation_cases
 import torch
-from relation_cases import CPU, MODEL, as_json, make_data, single
+from agreement import gradients_of
+from relation_cases import CPU, MODEL, as_json, single
 from torch import Tensor, nn
 
 from edge_transformer.config import from_dict
@@ -21,21 +23,8 @@ from edge_transformer.errors import UserError
 from edge_transformer.tasks import clutrr as task
 from edge_transformer.tasks.clutrr import RelationData, RelationModel, RelationSettings, labelled_edges
 
-
-@pytest.fixture(scope="module")
-def stories() -> ClutrrData:
-    return make_data()
-
-
-@pytest.fixture
-def data(stories: ClutrrData) -> RelationData:
-    return RelationData(stories, RelationSettings(), seed=1)
-
-
-@pytest.fixture
-def model(data: RelationData) -> RelationModel:
-    torch.manual_seed(1)
-    return data.new_model(MODEL)
+pytestmark = pytest.mark.usefixtures("one_thread")
+stories, data, model = relation_cases.stories, relation_cases.data, relation_cases.model  # the fixtures
 
 
 # --- loss -------------------------------------------------------------------------------------------------------------
@@ -52,25 +41,19 @@ def test_loss_and_gradient_are_those_of_the_single_rows(
     assert sum(len(batch.labels) for batch in batches) < len(rows)  # or there was nothing to save
     assert len(batches) > 1
     loss = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum() / data.weight(rows)
-    loss.backward()
-    gradients = {name: weight.grad for name, weight in model.named_parameters()}
 
-    model.zero_grad(set_to_none=True)
     losses = []
     for row in rows.tolist():
         story = stories.train[row]
         answer = torch.tensor(list(model.answers).index(story.target))
         losses.append(nn.functional.cross_entropy(single(model, story), answer))
     expected = torch.stack(losses).mean()
-    expected.backward()
 
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    for name, weight in model.named_parameters():
-        mine, theirs = gradients[name], weight.grad
-        assert mine is not None
-        assert theirs is not None
+    mine = gradients_of(model, loss)
+    for name, theirs in gradients_of(model, expected).items():
         assert theirs.abs().max() > 0, name
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6, msg=name)
+        torch.testing.assert_close(mine[name], theirs, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_every_row_has_the_same_weight(data: RelationData) -> None:

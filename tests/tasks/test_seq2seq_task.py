@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from agreement import assert_same_weights
 from torch.nn import functional as F
 from typer.testing import CliRunner
 
@@ -21,6 +21,7 @@ from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
 from edge_transformer.tasks.translator import Translator
 from edge_transformer.train import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SHARED = Path(__file__).parents[2].parent / "shared/data"
 CPU = torch.device("cpu")
 KINDS = ("edge", "transformer", "universal")
@@ -207,9 +208,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(folder: Path, tmp_path: Pa
     again = resumed.train()
     assert again is not None
     assert again.metrics == record.metrics
-    a, b = load_file(tmp_path / "whole/model.safetensors"), load_file(tmp_path / "cut/model.safetensors")
-    assert a.keys() == b.keys()
-    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert_same_weights(tmp_path / "whole", tmp_path / "cut")
 
 
 @pytest.fixture(scope="module")

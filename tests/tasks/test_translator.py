@@ -13,6 +13,7 @@ from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks import translator as module
 from edge_transformer.tasks.translator import Decoding, Translation, Translator
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 WORDS = Vocab.of(["did", "m0", "'", "s", "child", "marry", ",", "m1"])
 

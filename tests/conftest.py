@@ -1,4 +1,4 @@
-"""What all tests of tasks share."""
+"""What tests in several folders share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Many threads on tiny tensors wait for each other longer than they work."""
     before = torch.get_num_threads()
