@@ -34,6 +34,7 @@ def test_answers_in_the_order_of_the_questions(stories: ClutrrData, model: Relat
     answers = model.predict(questions)
     assert list(model.predict_lines(iter(map(json.dumps, questions)), "lines")) == answers
     for story, asked_for, answer in zip(asked, questions, answers, strict=True):
+        assert set(answer) == {"query", "answer", "probabilities"}
         assert answer["query"] == asked_for["query"]
         probabilities = single(model, story).softmax(-1)
         assert answer["answer"] == list(model.answers)[int(probabilities.argmax())]
@@ -44,6 +45,13 @@ def test_answers_in_the_order_of_the_questions(stories: ClutrrData, model: Relat
         assert answer["probabilities"][story.target] == pytest.approx(
             probabilities[list(model.answers).index(story.target)].item(), abs=1e-5
         )
+
+
+def test_a_question_that_no_edges_lead_through_has_a_note(model: RelationModel) -> None:
+    told = {"edges": [["Ann", next(iter(model.relations)), "Bob"]]}
+    there, back = model.predict([told | {"query": ["Ann", "Bob"]}, told | {"query": ["Bob", "Ann"]}])
+    assert "note" not in there
+    assert back["note"] == "a guess: no edges lead from Bob to Ann"
 
 
 def test_no_questions_no_answers(model: RelationModel) -> None:
