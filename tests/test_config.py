@@ -164,7 +164,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"sizes": 3}, "Outer.sizes: found 3; expected tuple[int, ...]"),
     ({"sizes": "12"}, "Outer.sizes: found '12'; expected tuple[int, ...]"),
     ({"sizes": [1, "2"]}, "Outer.sizes: found '2'; expected a whole number"),
-    ({"parts": [{"size": 1}, {"size": 0}]}, "Outer.parts: size must be at least 1, but is 0"),
+    ({"parts": [{"size": 1}, {"size": 0}]}, "Outer.parts, entry 2: size must be at least 1, but is 0"),
     ({"limit": "none"}, "Outer.limit: found 'none'; expected a whole number"),
     ({"older": "none"}, "Outer.older: found 'none'; expected a number"),
     ({"choices": [None]}, "Outer.choices: found None; expected a whole number"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 import os
 import signal
 import subprocess
@@ -14,43 +12,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rich.console import Console
 
-from edge_transformer import experiment_display
 from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.kinship import generate, generate_valid
 from edge_transformer.errors import UserError
-from edge_transformer.experiment import Experiment, TrainingSet, _advance, plan, run_experiment
+from edge_transformer.experiment import Experiment, _advance, plan, run_experiment
 from edge_transformer.files import lock
 from edge_transformer.records import read_records
 from edge_transformer.result_tables import result_tables
-
-TINY = {
-    "model.dim": 8,
-    "model.heads": 2,
-    "model.layers": 2,
-    "model.min_layers": 1,
-    "train.epochs": 2,
-    "train.batch_size": 20,
-}
-REPOSITORY = Path(__file__).parents[1]
+from experiment_cases import COMMITTED_FILES, REPOSITORY, TINY, plan_committed, write_tiny_experiment
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    write_clutrr(tmp_path / "families", *generate((2, 3), (2, 3), 60, seed=1, test_rows=5))
-    experiment = {
-        "task": "clutrr",
-        "data": str(tmp_path / "families"),
-        "results": str(tmp_path / "results.jsonl"),
-        "seeds": [1, 2],
-        "runs": [
-            {"preset": "clutrr/cpu", "set": TINY},
-            {"preset": "clutrr/cpu-untied", "set": TINY, "seeds": [5]},
-        ],
-    }
-    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(experiment))
-    return tmp_path / "experiment.yaml"
+    return write_tiny_experiment(tmp_path)
 
 
 def test_runs_are_done_recorded_and_then_known(file: Path, tmp_path: Path) -> None:
@@ -144,25 +119,62 @@ def test_damaged_folders_fail_alone(file: Path, tmp_path: Path) -> None:
     assert "record.json:1" in first.last_words
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signals_stop_the_runs_too(which: signal.Signals, file: Path, tmp_path: Path) -> None:
+def begin_endless(file: Path, runs_folder: Path, which: signal.Signals) -> subprocess.Popen[str]:
+    """A process that does an experiment with one run without end, once training has begun."""
     values = yaml.safe_load(file.read_text())
     values["runs"] = [{"preset": "clutrr/cpu", "seeds": [1], "set": {**TINY, "train.epochs": 100_000}}]
     file.write_text(yaml.safe_dump(values))
-    command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(tmp_path / "runs")]
-    # Tests in the background may have been told to ignore the signal; what a person starts is not.
+    command = [sys.executable, "-m", "edge_transformer", "experiment", str(file), "--runs", str(runs_folder)]
     process = subprocess.Popen(
         command,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
+        text=True,
+        # Tests in the background may have been told to ignore the signal; what a person starts is not.
         preexec_fn=lambda: signal.signal(which, signal.SIG_DFL),
     )
-    wait_for(tmp_path / "runs", "*/run.json")
-    time.sleep(1)  # into the training itself
+    wait_for(runs_folder, "*/status.json")
+    return process
+
+
+def is_free(runs_folder: Path) -> bool:
+    """Whether no process is training in the only folder any more."""
+    [description] = runs_folder.glob("*/run.json")
+    return lock(description.parent / "lock") is not None
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_stop_the_runs_too(which: signal.Signals, file: Path, tmp_path: Path) -> None:
+    process = begin_endless(file, tmp_path / "runs", which)
     process.send_signal(which)
-    assert process.wait(timeout=60) == 130
-    folder = next((tmp_path / "runs").glob("*/run.json")).parent
-    assert lock(folder / "lock") is not None, "the run's process is still there"
+    if which != signal.SIGINT:
+        process.send_signal(which)  # as timeout and terminals do
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    started, *others = said.splitlines()
+    assert started.startswith("started: clutrr/cpu ")
+    assert others == [
+        "stopping 1 run; it writes its checkpoint … (Ctrl-C again ends at once)",
+        "stopped; the same command goes on from there",
+    ]
+    assert is_free(tmp_path / "runs")
+    assert len(list((tmp_path / "runs").glob("*/checkpoint.safetensors"))) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the process of the run in /proc")
+def test_a_second_interrupt_ends_at_once(file: Path, tmp_path: Path) -> None:
+    process = begin_endless(file, tmp_path / "runs", signal.SIGINT)
+    [run] = [pid for pid in processes_that_mention(str(tmp_path / "runs")) if pid != process.pid]
+    os.kill(run, signal.SIGSTOP)  # it takes its time
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert process.poll() is None, "it waits for the run"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert said.endswith("\nstopped; the same command goes on from there\n")
+    assert is_free(tmp_path / "runs")
 
 
 def processes_that_mention(text: str) -> list[int]:
@@ -207,7 +219,8 @@ def test_a_failing_run_does_not_stop_the_others(file: Path, tmp_path: Path) -> N
         ({"task": "cooking"}, "unknown task 'cooking'"),
         ({"seeds": "1"}, "seeds"),
         ({"speed": 3}, "unknown setting 'speed'"),
-        ({"runs": [{"presets": "clutrr/cpu"}]}, "unknown setting 'presets'"),
+        ({"runs": [{"preset": "clutrr/cpu"}, {"presets": "x"}]}, r"yaml\.runs, entry 2: unknown setting 'presets'"),
+        ({"seeds": []}, r"yaml\.runs, entry 1 \(clutrr/cpu\): found no seeds"),
         ({"data": None}, "found neither data nor training_sets"),
         ({"training_sets": [{"data": "x"}]}, "found both data and training_sets"),
         ({"generate": [{"rows": 3}]}, "missing setting 'out'"),
@@ -217,6 +230,32 @@ def test_nonsense_files_are_refused(file: Path, change: dict[str, object], messa
     file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **change}))
     with pytest.raises(UserError, match=message):
         Experiment.read(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.dim": 15, "model.heads": 8}, "model: dim=15 is not divisible by heads=8"),
+        ({"train.epochs": 0}, "train: epochs must be at least 1, but is 0"),
+        ({"dim": 8}, "--set dim: found no section"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["entry", "training set"])
+def test_wrong_settings_are_refused_with_their_place(
+    whose: str, changes: dict[str, object], message: str, file: Path
+) -> None:
+    values = yaml.safe_load(file.read_text())
+    values["runs"] = [{"preset": "clutrr/cpu"}, {"preset": "clutrr/cpu-untied"}]
+    place = f"{file}.runs, entry 2 (clutrr/cpu-untied): "
+    if whose == "entry":
+        values["runs"][1]["set"] = changes
+    else:
+        values["training_sets"] = [{"data": values["data"]}, {"data": values.pop("data"), "set": changes}]
+        place = f"{file}.runs, entry 1 (clutrr/cpu), training_sets, entry 2: "
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError) as refused:
+        Experiment.read(file)
+    assert str(refused.value).startswith(place + message)
 
 
 def test_several_training_sets_one_of_them_generated(file: Path, tmp_path: Path) -> None:
@@ -266,97 +305,11 @@ def test_other_validation_stories_make_another_run(file: Path, tmp_path: Path) -
     assert run.record.key == keys[1]
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
-
-
-def screen(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
-    text = io.StringIO()
-    shown = Console(file=text, force_terminal=terminal, width=200, color_system=None)
-    monkeypatch.setattr(experiment_display, "console", shown)
-    return text
-
-
-def test_one_line_an_event_without_a_terminal(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = plan(Experiment.read(file), tmp_path / "runs")
-    text = screen(monkeypatch, terminal=False)
-    with experiment_display.display(runs) as shown:
-        shown.update()
-        assert text.getvalue() == "", "waiting is no event"
-        runs[0].state = "running"
-        shown.update()
-        shown.update()
-        runs[0].state, runs[0].problem = "failed", "no more disk"
-        shown.update()
-    assert [line.partition(":")[0] for line in text.getvalue().splitlines()] == ["started", "failed"]
-    assert text.getvalue().endswith("on families, seed 1: no more disk\n")
-
-
-def test_one_table_in_a_terminal(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = plan(Experiment.read(file), tmp_path / "runs")
-    runs[0].state = "running"
-    runs[0].folder.mkdir(parents=True)
-    scores = {"k=2": 0.5, "k=3": 0.251}
-    status = {"step": 3, "steps": 6, "minutes": 2.5, "history": [{"loss": 1.25, "scores": scores}]}
-    (runs[0].folder / "status.json").write_text(json.dumps(status))
-    (runs[1].folder).mkdir()
-    (runs[1].folder / "status.json").write_text("{}")  # of some other version
-    runs[2].state, runs[2].problem = "failed", "no more disk"
-    standing = experiment_display.how_it_stands(runs[0])
-    assert standing == ("1/2", "50 %", "2.5", "2.5", "1.250", scores)
-    assert experiment_display.how_it_stands(runs[1]) == experiment_display.Standing()
-    text = screen(monkeypatch, terminal=True)
-    with experiment_display.display(runs) as shown:
-        shown.update()
-    last = text.getvalue()
-    assert "0 of 3 runs finished" in last
-    for column in ("run", "seed", "state", "epoch", "steps", "minutes", "left", "loss", "k=2", "k=3"):
-        assert column in last
-    for value in ("running", "1/2", "50 %", "1.250", "50.0", "25.1", "no more disk"):
-        assert value in last
-    assert "started" not in last
-
-
 # --- the committed files ----------------------------------------------------------------------------------------------
 
-FILES = sorted((REPOSITORY / "experiments").glob("*.yaml"))
 
-
-def write_small_data(task: str, folder: Path) -> None:
-    """A folder with a few rows such as the task reads."""
-    if task == "clutrr":
-        write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
-        return
-    row, ending = {
-        "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
-        "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
-    }[task]
-    folder.mkdir(parents=True)
-    for split in ("train", "dev", "test", "gen"):
-        (folder / f"{split}.{ending}").write_text(row)
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if "sweep" not in path.stem], ids=lambda path: path.name)
-def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", COMMITTED_FILES, ids=lambda path: path.name)
+def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment.read(path)
     assert (REPOSITORY / experiment.results).parent == REPOSITORY / "results"
-    # With small data in place of each folder, whether they are generated or not, every run is sound.
-    small = {}
-    for name in {entry.data for entry in experiment.all_training_sets}:
-        small[name] = str(tmp_path / "data" / name)
-        write_small_data(experiment.task, Path(small[name]))
-    valid = tmp_path / "valid"
-    valid.mkdir()
-    question = {
-        "edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]],
-        "query": ["Ann", "Eve"],
-        "answer": "daughter",
-    }
-    (valid / "valid.jsonl").write_text(json.dumps(question))
-    sets = tuple(
-        TrainingSet(
-            small[entry.data], {**entry.set, **({"data.valid": str(valid)} if "data.valid" in entry.set else {})}
-        )
-        for entry in experiment.all_training_sets
-    )
-    experiment = dataclasses.replace(experiment, data=None, training_sets=sets, results=str(tmp_path / "none.jsonl"))
-    assert all(run.state == "waiting" for run in plan(experiment, tmp_path / "runs"))
+    assert all(run.state == "waiting" for run in plan_committed(path, tmp_path, monkeypatch))

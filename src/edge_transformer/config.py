@@ -136,7 +136,10 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             item_hint = get_args(hint)[0]
-            return tuple(_convert(item, item_hint, f"{where}, entry {number}") for number, item in enumerate(value, 1))
+            places = [f"{where}, entry {number}" for number in range(1, len(value) + 1)]
+            if not dataclasses.is_dataclass(item_hint):  # a plain value is found without counting
+                places = [where] * len(value)
+            return tuple(_convert(item, item_hint, place) for item, place in zip(value, places, strict=True))
     elif dataclasses.is_dataclass(hint):
         if isinstance(value, Mapping):
             return from_dict(typing.cast(type, hint), value, where)

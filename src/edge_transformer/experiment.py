@@ -70,16 +70,21 @@ class Experiment:
         if (experiment.data is None) == (not experiment.training_sets):
             found = "neither data nor training_sets" if experiment.data is None else "both data and training_sets"
             raise UserError(f"{path}: found {found}; expected one of them")
-        for number, entry in enumerate(experiment.runs, 1):
-            where = f"{path}.runs, entry {number} ({entry.preset})"
-            if not experiment.seeds_of(entry):
-                raise UserError(f"{where}: found no seeds; expected some here, or for the whole experiment")
-            for training_set in experiment.all_training_sets:
-                try:
-                    experiment.run_config(training_set, entry, seed=1)
-                except UserError as error:
-                    raise UserError(f"{where}: {error}") from error
+        experiment._check_runs(path)
         return experiment
+
+    def _check_runs(self, path: str | Path) -> None:
+        """Say which entries of the file make a run that cannot be."""
+        for number, entry in enumerate(self.runs, 1):
+            where = f"{path}.runs, entry {number} ({entry.preset})"
+            if not self.seeds_of(entry):
+                raise UserError(f"{where}: found no seeds; expected some here, or for the whole experiment")
+            for set_number, training_set in enumerate(self.all_training_sets, 1):
+                try:
+                    self.run_config(training_set, entry, seed=1)
+                except UserError as error:
+                    with_set = f", training_sets, entry {set_number}" if training_set.set else ""
+                    raise UserError(f"{where}{with_set}: {error}") from error
 
     @property
     def all_training_sets(self) -> tuple[TrainingSet, ...]:

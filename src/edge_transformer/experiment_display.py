@@ -115,7 +115,7 @@ def event(run: Run) -> str:
 def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
     """How runs stand, in at most `width` columns and `height` lines; without a height, all but those that wait."""
     shared, names = short_names(runs)
-    title = textwrap.wrap(f"{shared}: {_progress(runs)}", width, break_on_hyphens=False)
+    title = [line for text in (shared, _progress(runs)) for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     if height is None:
         chosen = [number for number, run in enumerate(runs) if run.state != "waiting"]
     else:
@@ -131,8 +131,7 @@ def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
             parts.append(Text(reason, style=STYLES["failed"], no_wrap=True, overflow="ellipsis"))
     left_out = Counter(run.state for number, run in enumerate(runs) if number not in chosen)
     if left_out:
-        listed = ", ".join(f"{left_out[state]} {state}" for state in STYLES if left_out[state])
-        parts.append(Text(f"not shown: {listed}", style="dim", no_wrap=True))
+        parts.append(Text(f"not shown: {', '.join(_counts(left_out))}", style="dim", no_wrap=True))
     return Group(*parts)
 
 
@@ -171,14 +170,12 @@ def _have_one_seed(runs: Sequence[Run]) -> bool:
 def _progress(runs: Sequence[Run]) -> str:
     """How many runs there are, and in which states."""
     states = Counter(run.state for run in runs)
-    counts = {
-        "running": states["running"],
-        "running in other processes": states["elsewhere"],
-        "failed": states["failed"],
-        "waiting": states["waiting"],
-    }
-    others = "".join(f", {count} {state}" for state, count in counts.items() if count)
-    return f"{states['finished'] + states['known']} of {len(runs)} runs finished{others}"
+    finished = states.pop("finished", 0) + states.pop("known", 0)
+    return ", ".join([f"{finished} of {len(runs)} runs finished", *_counts(states)])
+
+
+def _counts(states: Counter[str]) -> list[str]:
+    return [f"{states[state]} {state}" for state in STYLES if states[state]]
 
 
 def _most_telling(runs: Sequence[Run], room: int) -> list[int]:
@@ -204,9 +201,10 @@ def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Tabl
     name_width = max(LEAST_NAME, min(name.width, room))
     room -= name_width
 
-    scores = [_score_column(score, standings) for score in _score_names(standings)]
     running = [standing for run, standing in zip(runs, standings, strict=True) if run.record is None]
-    watched = [_score_column(score, standings) for score in _score_names(running)]
+    scores = {score: _score_column(score, standings) for score in _scores(standings)}
+    best_first = [scores[score] for score in _most_useful(list(scores))]
+    watched = [scores[score] for score in _most_useful(_scores(running))]
     facts = {
         "epoch": Column("epoch", [standing.epoch for standing in standings]),
         "done": Column("done", [standing.done for standing in standings]),
@@ -214,17 +212,16 @@ def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Tabl
         "left": Column("min left", [standing.left for standing in standings]),
         "loss": Column("loss", [standing.loss for standing in standings]),
     }
-    # The last scores are those of the longest stories and the hardest sentences.
-    useful = [facts["done"], facts["left"], *scores[-1:], *watched[-1:], *scores[-3:], facts["minutes"], facts["loss"]]
     chosen: list[Column] = []
-    for column in [*useful, *reversed(scores), facts["epoch"]]:
+    first = [facts["done"], facts["left"], *best_first[:1], *watched[:1], *best_first[:3]]
+    for column in [*first, facts["minutes"], facts["loss"], *best_first, facts["epoch"]]:
         if column not in chosen and column.width + GAP <= room and any(column.cells):
             chosen.append(column)
             room -= column.width + GAP
 
     result = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     result.add_column(name.title, width=name_width, no_wrap=True, overflow="ellipsis")
-    columns = [*fixed, *(column for column in (*facts.values(), *scores) if column in chosen)]
+    columns = [*fixed, *(column for column in (*facts.values(), *scores.values()) if column in chosen)]
     for column in columns:
         result.add_column(
             column.title, width=column.width, no_wrap=True, justify="left" if column is state else "right"
@@ -234,9 +231,15 @@ def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Tabl
     return result
 
 
-def _score_names(standings: Sequence[Standing]) -> list[str]:
-    """All scores but those of the parts of a test file, such as gen/cp_recursion."""
+def _scores(standings: Sequence[Standing]) -> list[str]:
+    """The names of all scores but those of the parts of a test file, such as gen/cp_recursion."""
     return list(dict.fromkeys(name for standing in standings for name in standing.scores if "/" not in name))
+
+
+def _most_useful(scores: Sequence[str]) -> list[str]:
+    """The last scores first, which are of the hardest rows; parts such as "gen lexical" of "gen" after all others."""
+    details = [score for score in scores if any(score.startswith(f"{whole} ") for whole in scores)]
+    return [score for score in reversed(scores) if score not in details] + details[::-1]
 
 
 def _score_column(score: str, standings: Sequence[Standing]) -> Column:
