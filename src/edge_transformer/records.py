@@ -36,6 +36,7 @@ _ADDED_TO_CLUTRR: dict[str, Any] = {
 }
 _ADDED_TO_COGS: dict[str, Any] = {
     "hidden": 0.0,
+    "name_column": "",
     "exchanged": 0.0,
     "exchanged_tokens": 24,
     "exchanged_kind": "",

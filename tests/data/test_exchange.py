@@ -167,7 +167,9 @@ def test_where_nothing_can_be_exchanged() -> None:
 @pytest.mark.parametrize("evenly", [False, True])
 def test_what_cogs_sentences_become_has_a_logical_form(evenly: bool) -> None:
     train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
-    made = Exchange(train, "category", "role", evenly, words=0.2 * evenly).new_sentences(500, 24, seed=1)
+    made = Exchange(train, "category", "role", evenly, words=0.2 * evenly, name="verb_name").new_sentences(
+        500, 24, seed=1
+    )
     assert 350 < len(made) < 500  # some are rows that there are already
     for each in made:
         form, kinds = form_of_graph(each), zip(each.tokens, each.labels["category"], strict=True)

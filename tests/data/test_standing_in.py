@@ -9,7 +9,7 @@ import pytest
 
 from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.cogs_graphs import form_of_graph, graph_of_form
-from edge_transformer.data.standing_in import StandIns, names
+from edge_transformer.data.standing_in import StandIns
 from edge_transformer.data.token_graphs import TokenGraph
 
 COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
@@ -36,14 +36,8 @@ SAT = graph("Bob>1/agent/P/- hoped/-/V/hope to sit>1/to/-/sit")
 ODD = graph("Bob>1/agent/P/- run/-/V/manage the cat>1/theme/N/-")  # here it has another name than alone
 
 
-def test_what_is_a_name() -> None:
-    assert names(ALONE) == {"name"}
-    assert names(ALONE[:3]) == set()  # the only one that has a name: nobody knows whether others may share it
-    assert names([]) == set()
-
-
 def test_words_stand_in_for_others_of_their_kind() -> None:
-    words = StandIns([*ALONE, RAN, SAT, ODD])
+    words = StandIns([*ALONE, RAN, SAT, ODD], "name")
     assert {word: set(those) for word, those in words.instead_of.items()} == {
         "Eve": {"Ann"},
         "run": {"sit"},
@@ -65,13 +59,19 @@ def test_words_stand_in_for_others_of_their_kind() -> None:
 
 @pytest.mark.parametrize("rows", [[], [RAN], ALONE, [ALONE[0], RAN]])
 def test_nothing_to_stand_in_for(rows: list[TokenGraph]) -> None:
+    assert StandIns(rows, "name").instead_of == {}
     assert StandIns(rows).instead_of == {}
+
+
+def test_without_names_all_labels_must_agree() -> None:
+    words = StandIns([*ALONE, RAN, SAT, ODD])
+    assert words.instead_of == {"Eve": ["Ann"]}
+    assert words.sentence(random.Random(1)) == graph("Eve>1/agent/P/- liked/-/V/like to run>1/to/-/run")
 
 
 @pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
 def test_what_cogs_sentences_become_has_a_logical_form() -> None:
-    words = StandIns([row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]])
-    assert words.names == {"verb_name"}
+    words = StandIns([row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]], "verb_name")
     assert len(words.instead_of) == 143  # all rows of one word that there are
     chance = random.Random(1)
     for _ in range(300):

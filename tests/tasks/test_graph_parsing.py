@@ -380,3 +380,24 @@ def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:
     assert 0.2 < float((tokens == task.UNKNOWN).double().mean()) < 0.4
     plain = make_data(graphs)
     assert all((group.tokens != task.UNKNOWN).all() for batch in plain.batches(rows) for group in batch)
+
+
+def test_what_a_hidden_word_is_called_is_not_asked(graphs: list[TokenGraph]) -> None:
+    data = make_data(graphs, ParsingSettings(hidden=0.3, name_column="kind"))
+    column = 1 + list(data.columns).index("kind")
+    torch.manual_seed(1)
+    groups = [group for batch in data.batches(torch.arange(data.train_rows)) for group in batch]
+    hidden = torch.cat([group.tokens.flatten() == task.UNKNOWN for group in groups])
+    targets = torch.cat([group.targets.flatten(0, 1) for group in groups])  # (tokens, 1 + columns)
+    assert hidden.any()
+    assert torch.equal(targets[:, column] == task.UNSEEN, hidden)
+    assert (targets[:, [place for place in range(targets.shape[1]) if place != column]] != task.UNSEEN).all()
+    model = data.new_model(EDGE)
+    model.eval()
+    loss = float(data.loss(model, groups, CPU).detach())
+    asked = [replace(group, targets=group.targets.clamp(min=0)) for group in groups]
+    assert 0 < loss < float(data.loss(model, asked, CPU).detach())
+    with pytest.raises(
+        UserError, match=r"data\.name_column: found colour; expected one of the columns of the rows: role"
+    ):
+        make_data(graphs, ParsingSettings(name_column="colour"))

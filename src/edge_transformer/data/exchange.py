@@ -44,7 +44,7 @@ class Exchange:
     with rare words are drawn as often as others: first one of all words, then a sentence that has it; first one of all
     tops, then a phrase of it; and a phrase that hangs on nothing keeps its place, for what was drawn would be gone. In
     so many sentences as the fraction `words` says, a word that is a row of its own stands in for another
-    (standing_in.py) before phrases change places.
+    (standing_in.py) before phrases change places; `name` is the column that says what words are called.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Exchange:
         place: str | None = None,
         evenly: bool = False,
         words: float = 0.0,
+        name: str | None = None,
     ) -> None:
         self.kind, self.place, self.evenly = kind, place, evenly
         self.words = {token for graph in graphs for token in graph.tokens}
@@ -71,7 +72,7 @@ class Exchange:
         if evenly:
             self.having = _sentences_by_word(self.sentences)
             self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
-        self.stand_ins = StandIns(graphs) if words else None
+        self.stand_ins = StandIns(graphs, name) if words else None
         self.standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
 
     def new_sentences(self, count: int, longest: int, seed: int) -> list[TokenGraph]:

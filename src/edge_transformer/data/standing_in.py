@@ -1,7 +1,7 @@
 """Words that are rows of their own stand in for each other.
 
-Two such words are of a kind where their labels agree, but for labels that no two of them share: those are names, as a
-verb's own name is. A word that stands in for another of its kind brings its names; all else belongs to the place.
+Two such words are of a kind where their labels agree, but for one column that says what a word is called, if there is
+such a column. A word that stands in for another of its kind brings that label; all else belongs to the place.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from .token_graphs import TokenGraph
 
 
 class StandIns:
-    """The words that some rows consist of, and the sentences in which another of their kind could be."""
+    """The words that some rows consist of, and the sentences in which another of their kind could be.
 
-    def __init__(self, graphs: Sequence[TokenGraph]) -> None:
+    `name` is the column that says what words are called.
+    """
+
+    def __init__(self, graphs: Sequence[TokenGraph], name: str | None = None) -> None:
+        self.name = name
         alone = {graph.tokens[0]: graph for graph in graphs if graph.size == 1}
-        self.names = names(list(alone.values()))
         self.labels = {word: {column: label for column, (label,) in row.labels.items()} for word, row in alone.items()}
         self.places: dict[str, list[tuple[TokenGraph, int]]] = defaultdict(list)
         for graph in graphs:
@@ -34,32 +37,21 @@ class StandIns:
 
     def kind(self, word: str) -> tuple[object, ...]:
         """Equal for words of a kind."""
-        return tuple(bool(label) if name in self.names else label for name, label in self.labels[word].items())
+        return tuple(bool(label) if name == self.name else label for name, label in self.labels[word].items())
 
     def is_named(self, graph: TokenGraph, token: int) -> bool:
-        """Whether a word of a sentence has the names there that it has alone."""
+        """Whether a word of a sentence is called there what it is called alone."""
         own = self.labels[graph.tokens[token]]
-        return all(graph.labels[name][token] == own[name] for name in self.names)
+        return not self.name or graph.labels[self.name][token] == own[self.name]
 
     def sentence(self, chance: random.Random) -> TokenGraph:
         """A sentence with one word for another. All words, and all that they can stand in for, are drawn alike."""
         word = chance.choice(list(self.instead_of))
         graph, token = chance.choice(self.places[chance.choice(self.instead_of[word])])
-        labels = {
-            name: _with(column, token, self.labels[word][name]) if name in self.names else column
-            for name, column in graph.labels.items()
-        }
+        labels = dict(graph.labels)
+        if self.name:
+            labels[self.name] = _with(labels[self.name], token, self.labels[word][self.name])
         return replace(graph, tokens=_with(graph.tokens, token, word), labels=labels)
-
-
-def names(alone: Sequence[TokenGraph]) -> set[str]:
-    """The columns in which no two rows of one token have the same label, of at least two that have one."""
-    found = set()
-    for column in alone[0].labels if alone else ():
-        labels = [graph.labels[column][0] for graph in alone if graph.labels[column][0]]
-        if len(set(labels)) == len(labels) > 1:
-            found.add(column)
-    return found
 
 
 def _with(column: tuple[str, ...], place: int, value: str) -> tuple[str, ...]:

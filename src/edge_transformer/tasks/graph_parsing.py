@@ -232,6 +232,7 @@ class ParsingSettings:
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
     unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
     hidden: float = 0.0  # the same for all words, whatever sentences have them
+    name_column: str = ""  # the column, if any, that says what words are called: nobody is asked that of a hidden word
     exchanged: float = 0.0  # so many sentences more for each sentence, whose phrases changed places (data/exchange.py)
     exchanged_tokens: int = 24  # the largest number of tokens in them
     exchanged_kind: str = ""  # the column that says which phrases may change places
@@ -270,6 +271,8 @@ class ParsingData(SplitTaskData):
     ) -> None:
         self._name, self._fingerprint, self._settings = name, files_hash, settings
         self._train = splits.get("train", ())
+        if model is None:
+            self._check_columns()
         self._exchanged = self._exchange_phrases(seed) if model is None and settings.exchanged else []
         self._splits = {split: graphs for split, graphs in splits.items() if split != "train"}
         if model is None:
@@ -309,14 +312,18 @@ class ParsingData(SplitTaskData):
         """The training rows, made when the first of them are asked for: who only scores needs none."""
         return self._tabulate([*self._train, *self._exchanged])
 
-    def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
-        """New training sentences out of those there are."""
-        settings, columns = self._settings, self._train[0].labels
-        for option in ("exchanged_kind", "exchanged_place"):
-            name = getattr(settings, option)
+    def _check_columns(self) -> None:
+        """Columns that settings name must be there."""
+        columns = self._train[0].labels
+        for option in ("exchanged_kind", "exchanged_place", "name_column"):
+            name = getattr(self._settings, option)
             if name and name not in columns:
                 known = ", ".join(columns) or "none"
                 raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
+
+    def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
+        """New training sentences out of those there are."""
+        settings = self._settings
         wanted = round(settings.exchanged * len(self._train))
         source = Exchange(
             self._train,
@@ -324,6 +331,7 @@ class ParsingData(SplitTaskData):
             settings.exchanged_place,
             settings.exchanged_evenly,
             settings.exchanged_words,
+            settings.name_column,
         )
         made = source.new_sentences(wanted, settings.exchanged_tokens, seed)
         if wanted and not made:
@@ -382,7 +390,7 @@ class ParsingData(SplitTaskData):
         edges = 0
         for batch in self._table.batches(rows, TRAIN_EDGES):
             if self._settings.unknown or self._settings.hidden:
-                batch = replace(batch, tokens=batch.tokens.masked_fill(self._hidden(batch.tokens), UNKNOWN))
+                batch = self._hide(batch)
             if groups and edges + batch.edges > TRAIN_EDGES:
                 yield groups
                 groups, edges = [], 0
@@ -391,10 +399,16 @@ class ParsingData(SplitTaskData):
         if groups:
             yield groups
 
-    def _hidden(self, tokens: Tensor) -> Tensor:
-        """Which words are read as unknown this time."""
-        chance = self._is_rare[tokens] * self._settings.unknown
-        return torch.rand(tokens.shape) < chance.clamp(min=self._settings.hidden)
+    def _hide(self, batch: SentenceBatch) -> SentenceBatch:
+        """A batch in which some words are read as unknown this time."""
+        chance = self._is_rare[batch.tokens] * self._settings.unknown
+        hidden = torch.rand(batch.tokens.shape) < chance.clamp(min=self._settings.hidden)  # (B, n)
+        targets = batch.targets
+        if self._settings.name_column:
+            unasked = torch.zeros(targets.shape[-1], dtype=torch.bool)
+            unasked[1 + list(self.columns).index(self._settings.name_column)] = True
+            targets = targets.masked_fill(hidden[..., None] & unasked, UNSEEN)
+        return replace(batch, tokens=batch.tokens.masked_fill(hidden, UNKNOWN), targets=targets)
 
     def weight(self, rows: Tensor) -> float:
         return float(self._table.sizes[rows].sum())
@@ -407,7 +421,7 @@ class ParsingData(SplitTaskData):
         found += labels
         wanted += everywhere.unbind(-1)[1:]
         losses = [
-            F.cross_entropy(exact(logits), target.to(device), reduction="sum")
+            F.cross_entropy(exact(logits), target.to(device), reduction="sum", ignore_index=UNSEEN)
             for logits, target in zip(found, wanted, strict=True)
         ]
         return torch.stack(losses).sum()
