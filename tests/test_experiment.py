@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from edge_transformer.experiment import Experiment, _advance, plan, run_experime
 from edge_transformer.files import lock
 from edge_transformer.records import read_records
 from edge_transformer.result_tables import result_tables
+from edge_transformer.run import RunConfig
 from experiment_cases import COMMITTED_FILES, REPOSITORY, TINY, plan_committed, write_tiny_experiment
 
 
@@ -313,3 +315,28 @@ def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path, monkey
     experiment = Experiment.read(path)
     assert (REPOSITORY / experiment.results).parent == REPOSITORY / "results"
     assert all(run.state == "waiting" for run in plan_committed(path, tmp_path, monkeypatch))
+
+
+def parts_of_the_paper(text: str) -> set[str]:
+    return set(re.findall(r"(?:Figure|Table) \d", text))
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "experiments").glob("*.yaml")), ids=lambda path: path.name)
+def test_committed_experiments_say_what_of_the_paper_they_are(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    page = (REPOSITORY / "docs/how-it-works.md").read_text(encoding="utf-8")
+    [row] = [line for line in page.splitlines() if line.startswith("|") and f"`experiments/{path.name}`" in line]
+    part, _, command = row.strip("| ").split(" | ")
+    kind = "experiment" if path in COMMITTED_FILES else "sweep"
+    assert command == f"`edge-transformer {kind} experiments/{path.name}`"
+    assert parts_of_the_paper(part) == parts_of_the_paper(first)
+    assert bool(parts_of_the_paper(part)) != (part == "beyond the paper")
+    assert parts_of_the_paper(first) or first.startswith("# Beyond the paper: ")
+
+
+def test_what_has_no_experiment_can_be_trained() -> None:
+    page = (REPOSITORY / "docs/how-it-works.md").read_text(encoding="utf-8")
+    commands = re.findall(r"`edge-transformer train (\S+) --data \S+ --preset (\S+)` \|$", page, flags=re.MULTILINE)
+    assert commands == [("seq2seq", "cfq/cpu"), ("dependency", "cfq-dep/cpu")]
+    for task, preset in commands:
+        RunConfig.from_preset(task, preset, {}, seed=1)
