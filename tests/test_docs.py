@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -59,14 +60,53 @@ def test_relations_in_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "100.0" in run(elsewhere, "--threads", "1")
 
 
+CONTROLS = ("", "balanced_", "random_")
+EXPLANATION_TABLES = (  # the columns after k and rows
+    ("accuracy", *(f"{of}{name}" for name in ("precision", "recall") for of in (*CONTROLS, "uniform_"))),
+    (*(f"{of}known_rules" for of in CONTROLS), *(f"{of}changed" for of in (*CONTROLS, "gold_", "other_"))),
+)
+
+
 def test_the_numbers_of_explanations_are_those_that_were_measured() -> None:
-    columns = ("accuracy", "precision", "random_precision", "known_rules", "changed", "changed_random")
     measured = [json.loads(line) for line in (ROOT / "benchmarks/explanations.jsonl").read_text().splitlines()]
-    expected = [
-        f"| {k} | {scores['rows']} | {' | '.join(f'{100 * scores[name]:.1f}' for name in columns)} |"
-        for record in measured
-        for k, scores in ((name.removeprefix("k="), scores) for name, scores in record["scores"].items())
-    ]
-    lines = (ROOT / "docs/explain.md").read_text().splitlines()
-    assert len(expected) == 18
-    assert [line for line in lines if line.startswith("| ") and line[2].isdigit()] == expected
+    expected = []
+    for record in measured:
+        for columns in EXPLANATION_TABLES:
+            for k, scores in record["scores"].items():
+                cells = [f"{100 * scores['fractions'][name]:.1f}" for name in columns]
+                expected.append(f"| {' | '.join([k.removeprefix('k='), str(scores['sums']['rows']), *cells])} |")
+    page = (ROOT / "docs/explain.md").read_text()
+    assert len(expected) == 36
+    assert [line for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()] == expected
+    commands = re.findall(r"^    (edge-transformer explain-score .*benchmarks.*)", page, flags=re.MULTILINE)
+    assert commands == [record["command"] for record in measured]
+
+
+def test_what_is_said_of_explanations_is_what_was_measured() -> None:
+    page = (ROOT / "docs/explain.md").read_text()
+    small, best = (
+        json.loads(line)["scores"] for line in (ROOT / "benchmarks/explanations.jsonl").read_text().splitlines()
+    )
+
+    def percent(scores: dict[str, Any], k: int, name: str) -> float:
+        return 100 * float(scores[f"k={k}"]["fractions"][name])
+
+    for scores in (small, best):
+        ratios = [percent(scores, k, "precision") / percent(scores, k, "balanced_precision") for k in range(5, 11)]
+        assert f"from k=5 on, precision is {min(ratios):.1f} to {max(ratios):.1f} times" in page.lower()
+        for k in range(5, 11):
+            assert percent(scores, k, "balanced_precision") > percent(scores, k, "random_precision")
+    for scores in (small, best):
+        layers = [scores[f"k={k}"]["mean_reading_layer"] for k in range(3, 11)]
+        assert all(1 <= layer[name] <= 3 for layer in layers for name in ("found", "balanced"))
+        assert all(4 <= layer["random"] <= 5 for layer in layers)
+    recall = {k: percent(small, k, "recall") - percent(small, k, "balanced_recall") for k in range(3, 11)}
+    assert [k for k, difference in recall.items() if difference < 0] == [9]
+    changed = {k: percent(small, k, "changed") - percent(small, k, "balanced_changed") for k in range(3, 11)}
+    assert changed[3] == 0 > changed[4]
+    assert all(changed[k] > 0 for k in range(5, 11))
+    behind = [k for k in range(3, 11) if percent(best, k, "recall") < percent(best, k, "balanced_recall")]
+    assert behind == [8, 9, 10]
+    rules = [k for k in range(3, 11) if percent(best, k, "known_rules") < percent(best, k, "balanced_known_rules")]
+    assert rules == [3]
+    assert all(percent(small, k, "known_rules") > percent(small, k, "balanced_known_rules") for k in range(3, 11))

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,11 +20,17 @@ from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
     from .data.clutrr import Story
+    from .explanation.score import Scores
 
 # Numbers in a pipe or file are not cut to the width that a terminal would have.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder of a trained model, or clutrr-small, which comes along.", show_default=False
+    ),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
 
@@ -103,10 +109,11 @@ def explain_score(
     if left_out:
         print(f"note: {left_out} of {len(stories)} rows have no gold proof, or a relation that the model does not know")
     print(f"{run} on {data}, in percent")
-    out.print(_table({k: scores.fractions() for k, scores in found.items()}, {k: s.rows for k, s in found.items()}))
+    for columns in (AGREEMENT, READING_AND_REMOVAL):
+        out.print(_table(found, columns))
     if json_file is not None:
         record = {
-            "format": "edge-transformer explanations 1",
+            "format": "edge-transformer explanations 2",
             "command": shlex.join(["edge-transformer", *sys.argv[1:]]),
             "run": run.resolve().name,
             "data": {"name": loaded.name, "fingerprint": loaded.fingerprint},
@@ -117,27 +124,37 @@ def explain_score(
         print(f"written: {json_file}")
 
 
-COLUMNS = {  # what a column shows, by its heading of two lines
+# What the columns show, by their headings of two lines.
+AGREEMENT = {
     "\naccuracy": "accuracy",
-    "agreement\nprecision": "precision",
-    "\nrecall": "recall",
-    "random proof\nprecision": "random_precision",
-    "\nrecall ": "random_recall",
-    "uniform\nprecision": "uniform_precision",
-    "known\nrules": "known_rules",
-    "changed without\nit": "changed",
-    "\ngold proof": "changed_gold",
-    "\nrandom proof": "changed_random",
-    "\nother pivots": "changed_other",
+    "precision\nproof": "precision",
+    "\nbalanced": "balanced_precision",
+    "\nrandom": "random_precision",
+    "\nuniform": "uniform_precision",
+    "recall\nproof": "recall",
+    "\nbalanced ": "balanced_recall",
+    "\nrandom ": "random_recall",
+    "\nuniform ": "uniform_recall",
+}
+READING_AND_REMOVAL = {
+    "known rules\nproof": "known_rules",
+    "\nbalanced": "balanced_known_rules",
+    "\nrandom": "random_known_rules",
+    "changed without\nproof": "changed",
+    "\nbalanced ": "balanced_changed",
+    "\nrandom ": "random_changed",
+    "\ngold": "gold_changed",
+    "\nother pivots": "other_changed",
 }
 
 
-def _table(scores: dict[int, dict[str, float]], rows: dict[int, int]) -> Table:
+def _table(found: Mapping[int, Scores], columns: Mapping[str, str]) -> Table:
     table = Table(box=box.SIMPLE)
-    for heading in ("\nk", "\nrows", *COLUMNS):
+    for heading in ("\nk", "\nrows", *columns):
         table.add_column(heading, justify="right")
-    for k, fractions in scores.items():
-        table.add_row(str(k), str(rows[k]), *(f"{100 * fractions[name]:.1f}" for name in COLUMNS.values()))
+    for k, scores in found.items():
+        fractions = scores.fractions()
+        table.add_row(str(k), str(scores.rows), *(f"{100 * fractions[name]:.1f}" for name in columns.values()))
     return table
 
 

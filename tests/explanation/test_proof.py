@@ -15,7 +15,7 @@ from edge_transformer.data.graphs import graph_from_json
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.explanation import proof as proof_module
-from edge_transformer.explanation.proof import best_pivots, derivation, explain_stories
+from edge_transformer.explanation.proof import Derivation, best_pivots, derivation, explain_stories, told_path
 from edge_transformer.tasks.clutrr import RelationModel
 
 RELATIONS = ("brother", "daughter", "sister", "son")
@@ -51,12 +51,13 @@ def test_the_search_finds_the_best_derivation(seed: int) -> None:
     edges = {(int(i), int(j)) for i, j in told[0].nonzero()}
     pivots = best_pivots(scores, told)
     for query in product(range(4), range(4)):
-        steps = derivation(pivots[:, 0], told[0], query)
+        proof = derivation(pivots[:, 0], told[0], query)
         expected = best_score(scores[:, 0].tolist(), edges, query, 2)
-        if steps is None:
+        if proof is None:
             assert expected == -math.inf
         else:
-            assert sum(float(scores[layer - 1, 0][triangle]) for layer, triangle in steps) == pytest.approx(expected)
+            reached = sum(float(scores[step.layer - 1, 0][step.triangle]) for step in proof.steps())
+            assert reached == pytest.approx(expected)
 
 
 def test_ties_take_the_first_pivot_and_the_lowest_layer() -> None:
@@ -64,14 +65,14 @@ def test_ties_take_the_first_pivot_and_the_lowest_layer() -> None:
     for start, end in ((0, 1), (0, 2), (1, 3), (2, 3)):
         told[0, start, end] = True
     pivots = best_pivots(torch.full((3, 1, 4, 4, 4), -1.0), told)
-    assert derivation(pivots[:, 0], told[0], (0, 3)) == [(1, (0, 1, 3))]
+    assert derivation(pivots[:, 0], told[0], (0, 3)) == Derivation(0, 3, 1, (Derivation(0, 1), Derivation(1, 3)))
 
 
 def test_strengths_of_zero_are_still_a_way() -> None:
     told = torch.zeros(1, 3, 3, dtype=torch.bool)
     told[0, 0, 1] = told[0, 1, 2] = True
     pivots = best_pivots(torch.full((1, 1, 3, 3, 3), -torch.inf), told)
-    assert derivation(pivots[:, 0], told[0], (0, 2)) == [(1, (0, 1, 2))]
+    assert derivation(pivots[:, 0], told[0], (0, 2)) == Derivation(0, 2, 1, (Derivation(0, 1), Derivation(1, 2)))
 
 
 def test_an_explanation_answers_as_the_model_does() -> None:
@@ -120,19 +121,68 @@ def test_text_and_json_tell_the_same_proof() -> None:
 def test_a_told_query_needs_no_proof() -> None:
     explained = et.explain(model(), {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]})  # two nodes only
     assert explained.triangles == frozenset()
-    assert explained.text().splitlines()[1:] == ["  told: Ann -son-> Bob"]
-    assert explained.to_dict()["proof"] == {"edge": ["Ann", "son", "Bob"], "told": True}
+    assert explained.text().splitlines()[1:] == ["  Ann -son-> Bob  (told)"]
+    assert explained.to_dict()["proof"] == {"edge": ["Ann", "son", "Bob"], "told": True, "used_backwards": False}
+    assert explained.note is None
+    assert "note" not in explained.to_dict()
 
 
 @pytest.mark.parametrize("query", [["Bob", "Ann"], ["Ann", "Tom"], ["Ann", "Ann"]])
-def test_where_nothing_leads_to_the_query_the_layers_are_shown(query: list[str]) -> None:
+def test_where_nothing_leads_to_the_query_the_answer_is_called_a_guess(query: list[str]) -> None:
     explained = et.explain(model(), {"edges": [["Ann", "son", "Bob"], ["Eve", "son", "Tom"]], "query": query})
     assert explained.proof is None
     assert explained.triangles == frozenset()
-    assert explained.to_dict()["proof"] is None
+    plain = explained.to_dict()
+    assert plain["proof"] is None
     lines = explained.text().splitlines()
-    assert lines[1] == f"  no told edges lead from {query[0]} to {query[1]}, so that there is no proof to follow"
+    assert lines[1] == f"  note: {plain['note']}"
+    assert plain["note"].startswith(f"a guess, however sure: no told edges lead from {query[0]} to {query[1]}, ")
     assert [line.split(":")[0] for line in lines[2:]] == ["  layer 1", "  layer 2", "  layer 3"]
+
+
+def test_a_chain_too_long_for_the_layers_is_not_called_untold() -> None:
+    chain = {"edges": [[f"{node}", "son", f"{node + 1}"] for node in range(9)], "query": ["0", "9"]}
+    explained = et.explain(model(), chain)
+    assert explained.proof is None
+    assert explained.note == "the shortest chain from 0 to 9 has 9 told edges, which 3 layers cannot compose"
+    assert et.explain(model(), {**chain, "query": ["0", "8"]}).note is None
+
+
+def test_inverse_edges_may_be_used_from_their_end() -> None:
+    graph = {"edges": [["Bob", "son", "Ann"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+    assert et.explain(model(), graph).proof is None
+    explained = et.explain(model(inverse_edges=True), graph)
+    assert explained.triangles == {(1, 0, 2)}  # Bob is 0, Ann 1, Eve 2
+    assert explained.text().splitlines()[-2:] == [
+        "    Ann <-son- Bob  (told the other way round)",
+        "    Bob -sister-> Eve  (told)",
+    ]
+    first, second = explained.to_dict()["proof"]["because"]
+    assert first == {"edge": ["Bob", "son", "Ann"], "told": True, "used_backwards": True}
+    assert second == {"edge": ["Bob", "sister", "Eve"], "told": True, "used_backwards": False}
+    assert explained.note is not None  # nothing is told from Ann on: no question that CLUTRR trains
+    assert explained.text().splitlines()[1] == f"  note: {explained.note}"
+
+
+def test_an_edge_told_both_ways_is_used_as_told() -> None:
+    graph = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Ann"]], "query": ["Ann", "Bob"]}
+    [line] = et.explain(model(inverse_edges=True), graph).text().splitlines()[1:]
+    assert line == "  Ann -son-> Bob  (told)"
+
+
+def test_composed_edges_are_read_below_the_layer_that_uses_them() -> None:
+    proof = et.explain(model(), CHAIN).proof
+    assert proof is not None
+    assert proof.read_after == 3  # the query: after the last layer
+    [inner] = [premise for premise in proof.premises if premise.premises]
+    assert inner.layer <= inner.read_after == proof.layer - 1
+
+
+def test_told_paths() -> None:
+    edges = [(0, 1), (1, 2), (2, 0), (2, 3), (1, 3)]
+    assert told_path(edges, (0, 3)) == [0, 1, 3]
+    assert told_path(edges, (0, 0)) == [0, 1, 2, 0]  # at least one edge
+    assert told_path(edges, (3, 0)) is None
 
 
 def test_circles_and_branches() -> None:

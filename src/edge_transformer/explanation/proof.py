@@ -3,12 +3,14 @@
 Layer by layer an edge (i, j) is either carried on or composed from (i, l) and (l, j) as they were one layer below. Of
 all ways to derive the query edge from told edges, the proof is the one with the largest product of strengths (see
 `trace`); carrying on costs nothing. Dynamic programming finds it, for many graphs at once.
+
+A model with `inverse_edges` reads each told edge from both ends, so that its proofs may end in told edges from either.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,7 @@ from ..errors import UserError
 from ..inputs import NULL_LABEL
 from ..tasks.base import TaskModel
 from ..tasks.clutrr import RelationModel, labelled_edges
-from .trace import Trace, trace
+from .trace import trace
 
 MAX_NODES = 64  # beyond, n^3 triangles in every layer are too many to keep
 BATCH_TRIANGLES = 100_000
@@ -33,13 +35,39 @@ Reading = tuple[str, float]  # what the head answers for an edge, and its probab
 
 
 @dataclass(frozen=True)
+class Derivation:
+    """How an edge follows from told ones: it is one of them, or a layer composes it from two others."""
+
+    start: int
+    end: int
+    layer: int = 0  # where it is composed, counted from 1; 0 where told
+    premises: tuple[Derivation, ...] = ()  # none where told, else those to the pivot and from it
+
+    @property
+    def triangle(self) -> Triangle:
+        """Of a composed edge."""
+        return self.start, self.premises[0].end, self.end
+
+    def steps(self) -> Iterator[Derivation]:
+        """The composed edges, the conclusion first."""
+        if self.premises:
+            yield self
+        for premise in self.premises:
+            yield from premise.steps()
+
+
+@dataclass(frozen=True)
 class Claim:
     """`end` is `start`'s `relation`: told, or composed in a layer from two other claims through a pivot."""
 
     start: int
     end: int
     relation: str  # as told, or what the head answers for the edge where it is used
-    probability: float | None = None  # of that answer; None where told
+    backwards: bool = False  # told the other way round: `start` is `end`'s `relation`
+    probability: float | None = None  # of the head's answer; None where told
+    read_after: int = (
+        0  # the layer after which the head was asked: the one below that which uses the claim, or the last
+    )
     layer: int = 0  # where it was composed, counted from 1; 0 where told
     pivot: int | None = None
     weight: float | None = None  # of the pivot in this layer, mean over heads
@@ -69,7 +97,7 @@ class Explanation:
     story: Story
     answer: str
     probability: float
-    proof: Claim | None  # None where no told edges lead from the first node of the query to the second
+    proof: Claim | None  # None where the layers cannot derive the query from told edges
     layers: tuple[Layer, ...]
 
     @property
@@ -78,16 +106,29 @@ class Explanation:
         steps = self.proof.steps() if self.proof else ()
         return frozenset((step.start, step.pivot, step.end) for step in steps if step.pivot is not None)
 
+    @property
+    def note(self) -> str | None:
+        """One line where the question is none that CLUTRR trains, or none that so many layers can answer."""
+        path = told_path(self.story.edges, self.story.query)
+        start, end = (self.story.names[node] for node in self.story.query)
+        if path is None:
+            return f"a guess, however sure: no told edges lead from {start} to {end}, as they do in all of CLUTRR"
+        if self.proof is None:
+            most = f"{len(self.layers)} layers cannot compose"
+            return f"the shortest chain from {start} to {end} has {len(path) - 1} told edges, which {most}"
+        return None
+
     def text(self) -> str:
         """The proof as an indented tree."""
         names = self.story.names
         start, end = (names[node] for node in self.story.query)
         lines = [f"{start} -{self.answer}-> {end}  ({self.probability:.2f})"]
+        if self.note:
+            lines.append(f"  note: {self.note}")
         if self.proof is None:
-            lines.append(f"  no told edges lead from {start} to {end}, so that there is no proof to follow")
             lines += self._last_pivots()
         elif not self.proof.premises:
-            lines.append(f"  told: {start} -{self.proof.relation}-> {end}")
+            lines.append(f"  {self._told(self.proof)}")
         else:
             lines += self._because(self.proof, 1)
         return "\n".join(lines)
@@ -97,10 +138,18 @@ class Explanation:
         assert claim.pivot is not None
         yield f"{pad}because, through {names[claim.pivot]} (layer {claim.layer}, weight {claim.weight:.2f}):"
         for premise in claim.premises:
-            sure = "told" if premise.probability is None else f"{premise.probability:.2f}"
-            yield f"{pad}  {names[premise.start]} -{premise.relation}-> {names[premise.end]}  ({sure})"
             if premise.premises:
+                edge = f"{names[premise.start]} -{premise.relation}-> {names[premise.end]}"
+                yield f"{pad}  {edge}  ({premise.probability:.2f})"
                 yield from self._because(premise, depth + 2)
+            else:
+                yield f"{pad}  {self._told(premise)}"
+
+    def _told(self, claim: Claim) -> str:
+        start, end = self.story.names[claim.start], self.story.names[claim.end]
+        if claim.backwards:
+            return f"{start} <-{claim.relation}- {end}  (told the other way round)"
+        return f"{start} -{claim.relation}-> {end}  (told)"
 
     def _last_pivots(self) -> Iterator[str]:
         for number, layer in enumerate(self.layers, start=1):
@@ -112,13 +161,15 @@ class Explanation:
         names = self.story.names
 
         def plain(claim: Claim) -> dict[str, Any]:
-            edge: dict[str, Any] = {"edge": [names[claim.start], claim.relation, names[claim.end]]}
+            start, end = names[claim.start], names[claim.end]
             if claim.pivot is None:
-                return {**edge, "told": True}
+                told = [end, claim.relation, start] if claim.backwards else [start, claim.relation, end]
+                return {"edge": told, "told": True, "used_backwards": claim.backwards}
             return {
-                **edge,
+                "edge": [start, claim.relation, end],
                 "told": False,
                 "probability": _rounded(claim.probability),
+                "read_after_layer": claim.read_after,
                 "layer": claim.layer,
                 "pivot": names[claim.pivot],
                 "weight": _rounded(claim.weight),
@@ -130,6 +181,7 @@ class Explanation:
             "query": [names[node] for node in self.story.query],
             "answer": self.answer,
             "probability": _rounded(self.probability),
+            **({"note": self.note} if self.note else {}),
             "proof": plain(self.proof) if self.proof else None,
             "layers": [
                 {
@@ -160,14 +212,9 @@ def explain_stories(model: TaskModel, stories: Sequence[Story]) -> list[Explanat
     relation_model, encoder = check_model(model)
     results: dict[int, Explanation] = {}
     for rows in equal_sizes(stories):
-        chosen = [stories[row] for row in rows]
-        labels = graph_labels(relation_model, chosen)
-        traced = trace(encoder, relation_model.input(labels))
-        pivots = best_pivots(traced.strengths.log(), labels != NULL_LABEL)
-        probabilities = read_edges(relation_model, encoder, traced.states)
-        for number, row in enumerate(rows):
-            view = _View(relation_model, stories[row], traced, pivots[:, number], probabilities[:, number], number)
-            results[row] = view.explanation()
+        traced = TracedStories(relation_model, encoder, [stories[row] for row in rows])
+        for number, (row, proof) in enumerate(zip(rows, traced.best_proofs(), strict=True)):
+            results[row] = traced.explanation(number, proof)
     return [results[row] for row in range(len(stories))]
 
 
@@ -237,71 +284,100 @@ def best_pivots(scores: Tensor, told: Tensor) -> Tensor:
     return torch.stack(pivots)
 
 
-def derivation(pivots: Tensor, told: Tensor, query: tuple[int, int]) -> list[tuple[int, Triangle]] | None:
-    """The steps from `best_pivots` of one graph, (layers, n, n), as (layer, triangle), the conclusion first.
-
-    None where the query does not follow from told edges.
-    """
+def derivation(pivots: Tensor, told: Tensor, query: tuple[int, int]) -> Derivation | None:
+    """The derivation of the query from `best_pivots` of one graph, (layers, n, n); None where there is none."""
     table, leaves = pivots.tolist(), told.tolist()
-    steps: list[tuple[int, Triangle]] = []
 
-    def follow(start: int, end: int, layer: int) -> bool:
+    def follow(start: int, end: int, layer: int) -> Derivation | None:
         while layer and table[layer - 1][start][end] < 0:
             layer -= 1
         if not layer:
-            return bool(leaves[start][end])
+            return Derivation(start, end) if leaves[start][end] else None
         pivot = table[layer - 1][start][end]
-        steps.append((layer, (start, pivot, end)))
-        return follow(start, pivot, layer - 1) and follow(pivot, end, layer - 1)
+        first, second = follow(start, pivot, layer - 1), follow(pivot, end, layer - 1)
+        assert first is not None, "a pivot joins two edges that were derived below"
+        assert second is not None
+        return Derivation(start, end, layer, (first, second))
 
-    return steps if follow(*query, len(table)) else None
+    return follow(*query, len(table))
 
 
-class _View:
-    """One graph of a traced batch."""
+def told_path(edges: Iterable[tuple[int, int]], query: tuple[int, int]) -> list[int] | None:
+    """The nodes of a shortest path of at least one edge from the first node of the query to the second."""
+    ends: dict[int, list[int]] = defaultdict(list)
+    for start, end in edges:
+        ends[start].append(end)
+    paths, reached = deque([[query[0]]]), set()
+    while paths:
+        path = paths.popleft()
+        for end in ends[path[-1]]:
+            if end == query[1]:
+                return [*path, end]
+            if end not in reached:
+                reached.add(end)
+                paths.append([*path, end])
+    return None
 
-    def __init__(
-        self, model: RelationModel, story: Story, traced: Trace, pivots: Tensor, probabilities: Tensor, number: int
-    ) -> None:
-        self.story, self.answers = story, list(model.answers)
-        self.told = dict(zip(story.edges, story.relations, strict=True))
-        self.weights, self.strengths = traced.weights[:, number], traced.strengths[:, number]
-        self.pivots, self.probabilities = pivots.tolist(), probabilities
 
-    def explanation(self) -> Explanation:
-        start, end = self.story.query
-        depth = len(self.pivots)
-        answer, probability = self.reading(start, end, depth)
-        layers = tuple(self.layer(start, end, number) for number in range(1, depth + 1))
-        return Explanation(self.story, answer, probability, self.claim(start, end, depth), layers)
+class TracedStories:
+    """Stories of one size and what the model did with them: proofs are found here, and read with its head."""
 
-    def claim(self, start: int, end: int, layer: int) -> Claim | None:
-        """The claim of an edge as it stands after `layer`, with all it follows from."""
-        used = layer
-        while layer and self.pivots[layer - 1][start][end] < 0:
-            layer -= 1
-        if not layer:
-            relation = self.told.get((start, end))
-            return None if relation is None else Claim(start, end, relation)
-        pivot = self.pivots[layer - 1][start][end]
-        premises = self.claim(start, pivot, layer - 1), self.claim(pivot, end, layer - 1)
-        relation, probability = self.reading(start, end, used)
-        weight = float(self.weights[layer - 1, start, pivot, end].mean())
-        strength = float(self.strengths[layer - 1, start, pivot, end])
-        found = tuple(premise for premise in premises if premise is not None)
-        assert len(found) == 2, "a pivot joins two edges that were derived below"
-        return Claim(start, end, relation, probability, layer, pivot, weight, strength, found)
+    def __init__(self, model: RelationModel, encoder: EdgeTransformer, stories: Sequence[Story]) -> None:
+        self.stories, self.answers, self.layers = stories, list(model.answers), encoder.config.layers
+        labels = graph_labels(model, stories)
+        self.trace = trace(encoder, model.input(labels))
+        self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that a proof may end in
+        if model.options.inverse_edges:
+            self.leaves = self.leaves | self.leaves.transpose(1, 2)
+        self.probabilities = read_edges(model, encoder, self.trace.states)
 
-    def reading(self, start: int, end: int, layer: int) -> Reading:
-        probability, number = self.probabilities[layer, start, end].max(-1)
+    def best_proofs(self, strengths: Tensor | None = None) -> list[Derivation | None]:
+        """The strongest proof of each query, by the strengths of the trace or by others of their shape."""
+        strengths = self.trace.strengths if strengths is None else strengths.to(self.leaves.device)
+        pivots = best_pivots(strengths.log(), self.leaves)
+        return [derivation(pivots[:, row], self.leaves[row], story.query) for row, story in enumerate(self.stories)]
+
+    def explanation(self, row: int, proof: Derivation | None) -> Explanation:
+        """The answer for a story with this proof of it."""
+        start, end = self.stories[row].query
+        answer, probability = self._reading(row, start, end, self.layers)
+        layers = tuple(self._layer(row, start, end, number) for number in range(1, self.layers + 1))
+        claim = self._claim(row, proof, self.layers) if proof else None
+        return Explanation(self.stories[row], answer, probability, claim, layers)
+
+    def _claim(self, row: int, proof: Derivation, read_after: int) -> Claim:
+        """What a derivation claims, composed edges as the head reads them after this layer."""
+        start, end = proof.start, proof.end
+        if not proof.premises:
+            told = dict(zip(self.stories[row].edges, self.stories[row].relations, strict=True))
+            if (start, end) in told:
+                return Claim(start, end, told[start, end])
+            return Claim(start, end, told[end, start], backwards=True)
+        pivot, layer = proof.triangle[1], proof.layer
+        relation, probability = self._reading(row, start, end, read_after)
+        return Claim(
+            start,
+            end,
+            relation,
+            probability=probability,
+            read_after=read_after,
+            layer=layer,
+            pivot=pivot,
+            weight=float(self.trace.weights[layer - 1, row, start, pivot, end].mean()),
+            strength=float(self.trace.strengths[layer - 1, row, start, pivot, end]),
+            premises=tuple(self._claim(row, premise, layer - 1) for premise in proof.premises),
+        )
+
+    def _reading(self, row: int, start: int, end: int, layer: int) -> Reading:
+        probability, number = self.probabilities[layer, row, start, end].max(-1)
         return self.answers[int(number)], float(probability)
 
-    def layer(self, start: int, end: int, number: int) -> Layer:
-        weights = self.weights[number - 1, start, :, end].mean(-1).tolist()
-        strengths = self.strengths[number - 1, start, :, end].tolist()
+    def _layer(self, row: int, start: int, end: int, number: int) -> Layer:
+        weights = self.trace.weights[number - 1, row, start, :, end].mean(-1).tolist()
+        strengths = self.trace.strengths[number - 1, row, start, :, end].tolist()
         order = sorted(range(len(weights)), key=lambda pivot: -strengths[pivot])[:TOP_PIVOTS]
         pivots = tuple((pivot, weights[pivot], strengths[pivot]) for pivot in order)
-        return Layer(pivots, self.reading(start, end, number))
+        return Layer(pivots, self._reading(row, start, end, number))
 
 
 def _rounded(value: float | None) -> float | None:

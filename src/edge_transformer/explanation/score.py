@@ -1,11 +1,14 @@
 """How far explanations can be believed: do they agree with gold proofs, and does the answer hang on what they name?
 
-Agreement counts composition steps (i, l, j), against two controls: a random proof, found by the same search with random
-strengths (it too leads from told edges to the query), and uniform pivots, by their expected value. A gold proof is one
-of several right ones: the search may join the same relations in another order.
+The same is measured of two controls that prove the query from told edges too: a balanced proof, which halves the chain
+of told edges again and again and so knows positions only, and a random proof, found by the same search with random
+strengths. Agreement counts composition steps (i, l, j); uniform pivots, by their expected value, are a third control. A
+gold proof is one of several right ones: the search may join the same relations in another order.
+
+Readings are the head's answers for the composed edges: do a step and its premises read as a rule?
 
 Faithfulness takes the named triangles away in all layers (`trace.run`) and counts how often the answer changes, against
-taking away as many others.
+taking away those of the controls, those of the gold proof, or as many others.
 """
 
 from __future__ import annotations
@@ -13,78 +16,101 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from ..data.clutrr import Story
+from ..data.returning import is_walk
 from ..errors import UserError
-from ..inputs import NULL_LABEL
 from ..tasks.base import TaskModel
 from ..tasks.clutrr import labelled_edges
 from .proof import (
+    Derivation,
     Explanation,
+    TracedStories,
     Triangle,
-    best_pivots,
     check_model,
-    derivation,
     equal_sizes,
-    explain_stories,
     graph_labels,
     read_edges,
+    told_path,
 )
 from .trace import run
 
 Rule = tuple[str, str, str]  # two relations and the one they make
 
 
+class _Sums:
+    """Numbers that add up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
 @dataclass(frozen=True)
-class Scores:
+class ProofScores(_Sums):
+    """Sums over proofs of one kind: those that explanations give, or a control."""
+
+    steps: int = 0  # composition steps
+    agreeing: int = 0  # steps that are gold too
+    whole: int = 0  # proofs with just the gold steps
+    known_rules: int = 0  # steps that read as a rule of some gold proof
+    readings: int = 0  # answers of the head for composed edges below the query
+    reading_layers: int = 0  # the layers after which it gave them, added up
+    changed: int = 0  # answers that change without the triangles of the proof
+
+
+@dataclass(frozen=True)
+class Scores(_Sums):
     """Sums over the rows of one length: fractions of them are what the table shows."""
 
     rows: int = 0
     right: int = 0  # answers
     derivable: int = 0  # rows whose query follows from told edges: the others have no proof
-    steps: int = 0  # composition steps that explanations name
     gold_steps: int = 0
-    agreeing: int = 0  # steps that are gold too
-    whole: int = 0  # explanations with just the gold steps
-    known_rules: int = 0  # steps that read as a rule of some gold proof
-    random_steps: int = 0
-    random_agreeing: int = 0
+    found: ProofScores = field(default_factory=ProofScores)  # the proofs that explanations give
+    balanced: ProofScores = field(default_factory=ProofScores)
+    random: ProofScores = field(default_factory=ProofScores)
     uniform_agreeing: float = 0.0  # expected number, with pivots drawn uniformly for the edges that were composed
-    changed: int = 0  # answers that change without the named triangles
-    changed_gold: int = 0  # without those of the gold proof
-    changed_random: int = 0  # without those of the random proof
-    changed_other: int = 0  # without as many other pivots
-
-    def __add__(self, other: Scores) -> Scores:
-        return Scores(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
+    changed_gold: int = 0  # answers that change without the triangles of the gold proof
+    changed_other: int = 0  # without as many other pivots as explanations name
 
     def fractions(self) -> dict[str, float]:
         """What the sums say, as fractions of 1; 0 where there was nothing to count."""
-
-        def share(part: float, whole: int) -> float:
-            return part / whole if whole else 0.0
-
-        return {
-            "accuracy": share(self.right, self.rows),
-            "precision": share(self.agreeing, self.steps),
-            "recall": share(self.agreeing, self.gold_steps),
-            "whole": share(self.whole, self.rows),
-            "random_precision": share(self.random_agreeing, self.random_steps),
-            "random_recall": share(self.random_agreeing, self.gold_steps),
-            "uniform_precision": share(self.uniform_agreeing, self.steps),
-            "known_rules": share(self.known_rules, self.steps),
-            "changed": share(self.changed, self.rows),
-            "changed_gold": share(self.changed_gold, self.rows),
-            "changed_random": share(self.changed_random, self.rows),
-            "changed_other": share(self.changed_other, self.rows),
+        fractions = {"accuracy": _share(self.right, self.rows)}
+        for prefix, proofs in (("", self.found), ("balanced_", self.balanced), ("random_", self.random)):
+            fractions |= {
+                f"{prefix}precision": _share(proofs.agreeing, proofs.steps),
+                f"{prefix}recall": _share(proofs.agreeing, self.gold_steps),
+                f"{prefix}whole": _share(proofs.whole, self.rows),
+                f"{prefix}known_rules": _share(proofs.known_rules, proofs.steps),
+                f"{prefix}changed": _share(proofs.changed, self.rows),
+            }
+        return fractions | {
+            "uniform_precision": _share(self.uniform_agreeing, self.found.steps),
+            "uniform_recall": _share(self.uniform_agreeing, self.gold_steps),
+            "gold_changed": _share(self.changed_gold, self.rows),
+            "other_changed": _share(self.changed_other, self.rows),
         }
 
-    def to_dict(self) -> dict[str, float]:
-        """Sums and fractions."""
-        return {**asdict(self), **{name: round(value, 6) for name, value in self.fractions().items()}}
+    def to_dict(self) -> dict[str, Any]:
+        """Sums and fractions apart, as some of both have the same name, and the mean layer of readings."""
+        kinds = {"found": self.found, "balanced": self.balanced, "random": self.random}
+        return {
+            "sums": asdict(self),
+            "fractions": {name: round(value, 6) for name, value in self.fractions().items()},
+            "mean_reading_layer": {
+                name: round(_share(proofs.reading_layers, proofs.readings), 6) for name, proofs in kinds.items()
+            },
+        }
+
+
+def _share(part: float, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 def score(
@@ -123,63 +149,99 @@ def gold_triangles(story: Story) -> frozenset[Triangle]:
 
 
 def _score_batch(model: TaskModel, stories: Sequence[Story], rules: set[Rule], chance: random.Random) -> list[Scores]:
-    explanations = explain_stories(model, stories)
-    named = [explanation.triangles for explanation in explanations]
+    traced = TracedStories(*check_model(model), stories)
     gold = [gold_triangles(story) for story in stories]
-    randoms = random_proofs(model, stories, chance)
-    others = [other_triangles(steps, story.size, chance) for steps, story in zip(named, stories, strict=True)]
-    changed = [
-        [
-            after != before.answer
-            for after, before in zip(answers_without(model, stories, gone), explanations, strict=True)
-        ]
-        for gone in (named, gold, randoms, others)
+    proofs = {
+        "found": traced.best_proofs(),
+        "balanced": [
+            balanced_proof(story, leaves, traced.layers) for story, leaves in zip(stories, traced.leaves, strict=True)
+        ],
+        "random": traced.best_proofs(random_strengths(traced, chance)),
+    }
+    explained = {
+        kind: [traced.explanation(row, proof) for row, proof in enumerate(those)] for kind, those in proofs.items()
+    }
+    named = {kind: [explanation.triangles for explanation in those] for kind, those in explained.items()}
+    named["gold"] = gold
+    named["other"] = [
+        other_triangles(steps, story.size, chance) for steps, story in zip(named["found"], stories, strict=True)
     ]
+    answers = [explanation.answer for explanation in explained["found"]]
+    changed = {
+        kind: [after != before for after, before in zip(answers_without(model, stories, gone), answers, strict=True)]
+        for kind, gone in named.items()
+    }
     return [
         Scores(
             rows=1,
-            right=explanation.answer == story.target,
-            derivable=explanation.proof is not None,
-            steps=len(named[row]),
+            right=answers[row] == story.target,
+            derivable=proofs["found"][row] is not None,
             gold_steps=len(gold[row]),
-            agreeing=len(named[row] & gold[row]),
-            whole=named[row] == gold[row],
-            known_rules=_known_rules(explanation, rules),
-            random_steps=len(randoms[row]),
-            random_agreeing=len(randoms[row] & gold[row]),
-            uniform_agreeing=uniform_agreement(named[row], gold[row], story.size),
-            changed=changed[0][row],
-            changed_gold=changed[1][row],
-            changed_random=changed[2][row],
-            changed_other=changed[3][row],
+            uniform_agreeing=uniform_agreement(named["found"][row], gold[row], story.size),
+            changed_gold=changed["gold"][row],
+            changed_other=changed["other"][row],
+            **{
+                kind: _score_proof(those[row], gold[row], rules, changed[kind][row])
+                for kind, those in explained.items()
+            },
         )
-        for row, (story, explanation) in enumerate(zip(stories, explanations, strict=True))
+        for row, story in enumerate(stories)
     ]
 
 
+def _score_proof(explanation: Explanation, gold: frozenset[Triangle], rules: set[Rule], changed: bool) -> ProofScores:
+    below = [step.read_after for step in explanation.proof.steps()][1:] if explanation.proof else []
+    return ProofScores(
+        steps=len(explanation.triangles),
+        agreeing=len(explanation.triangles & gold),
+        whole=explanation.triangles == gold,
+        known_rules=_known_rules(explanation, rules),
+        readings=len(below),
+        reading_layers=sum(below),
+        changed=changed,
+    )
+
+
 def _known_rules(explanation: Explanation, rules: set[Rule]) -> int:
-    """How many steps read as a rule; a step that a proof uses twice is one step, known if any of its readings is."""
+    """How many steps read as a rule; a step that a proof uses twice is one step, known if any of its readings is.
+
+    Rules have no name for an edge that was told the other way round: a step from such a one is none.
+    """
     known = set()
     for step in explanation.proof.steps() if explanation.proof else ():
         first, second = step.premises
-        if (first.relation, second.relation, step.relation) in rules:
+        if (first.relation, second.relation, step.relation) in rules and not (first.backwards or second.backwards):
             known.add((step.start, step.pivot, step.end))
     return len(known)
 
 
-def random_proofs(model: TaskModel, stories: Sequence[Story], chance: random.Random) -> list[frozenset[Triangle]]:
-    """The steps of one random proof for each story, which must be of one size; none where there is no proof."""
-    relation_model, encoder = check_model(model)
-    told = graph_labels(relation_model, stories).cpu() != NULL_LABEL
-    n = told.shape[-1]
+def random_strengths(traced: TracedStories, chance: random.Random) -> Tensor:
+    """Strengths that make the search find a random proof."""
     generator = torch.Generator().manual_seed(chance.getrandbits(60))
-    scores = torch.rand(encoder.config.layers, len(stories), n, n, n, generator=generator).log()
-    pivots = best_pivots(scores, told)
-    found = []
-    for row, story in enumerate(stories):
-        steps = derivation(pivots[:, row], told[row], story.query) or ()
-        found.append(frozenset(triangle for _, triangle in steps))
-    return found
+    return torch.rand(traced.trace.strengths.shape, generator=generator)
+
+
+def balanced_proof(story: Story, leaves: Tensor, layers: int) -> Derivation | None:
+    """The chain of told edges split in the middle, and so on with both halves, each composed as early as can be.
+
+    The chain is that of the story where all its edges lead to the answer one by one, else a shortest path along the
+    leaves, bool (n, n). None where there is no chain, or one too long for so many layers.
+    """
+    if is_walk(story):
+        chain: list[int] | None = [story.query[0], *(end for _, end in story.edges)]
+    else:
+        chain = told_path([(start, end) for start, end in leaves.nonzero().tolist()], story.query)
+    if chain is None or len(chain) - 1 > 2**layers:
+        return None
+
+    def halve(nodes: list[int]) -> Derivation:
+        if len(nodes) == 2:
+            return Derivation(nodes[0], nodes[1])
+        middle = (len(nodes) - 1) // 2
+        halves = halve(nodes[: middle + 1]), halve(nodes[middle:])
+        return Derivation(nodes[0], nodes[-1], 1 + max(half.layer for half in halves), halves)
+
+    return halve(chain)
 
 
 def other_triangles(named: Iterable[Triangle], n: int, chance: random.Random) -> frozenset[Triangle]:
