@@ -67,7 +67,9 @@ def _write_small_data(task: str, folder: Path) -> None:
     if task == "clutrr":
         write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
         return
+    graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
     row, ending = {
+        "graphs": (json.dumps(graph) + "\n", "jsonl"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
         "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
     }[task]

@@ -362,6 +362,14 @@ def test_a_broken_record_leaves_the_old_report(tmp_path: Path) -> None:
     assert report.path.read_bytes() == before
 
 
+def test_parts_of_a_score_have_no_columns() -> None:
+    scores = {"test": 0.5, "test/short": 0.75, "test/long": 0.25}
+    [whole] = result_tables([run(1, scores, task="mine")])
+    assert whole.metrics == ("test",)
+    [parts] = result_tables([run(1, {"test/short": 0.75}, task="mine")])  # where there is nothing else
+    assert parts.metrics == ("test/short",)
+
+
 def test_terminal_tables_fit_80_columns() -> None:
     screen = io.StringIO()
     records = [run(seed, {f"k={k}": 0.9 for k in range(2, 11)}) for seed in (1, 2, 3)]

@@ -149,7 +149,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         rows += [paper] if paper else []
     tested = [row for row in rows if not all(map(is_validation, row.scores))] or rows
     metrics = {metric for row in rows for metric in row.scores if not is_validation(metric)}
-    columns = [metric for metric in task.get("columns", sorted(metrics, key=natural)) if metric in metrics]
+    whole = {metric for metric in metrics if "/" not in metric} or metrics  # "test/agent" is a part of "test"
+    columns = [metric for metric in task.get("columns", sorted(whole, key=natural)) if metric in metrics]
     axis = _common_axis(columns)
     return ResultTable(
         title=title,
