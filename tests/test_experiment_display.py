@@ -20,9 +20,15 @@ SIZES = [(80, 24), (100, 30), (140, 50)]
 SCORES = {
     "clutrr": [f"k={k}" for k in range(2, 11)],
     "cogs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/prim"],
+    "graphs": ["dev", "test", "test/agent"],
     "dependency": ["dev LAS", "dev UAS", "dev EM", "LAS", "UAS", "EM"],
 }
-MIDWAY = {"clutrr": SCORES["clutrr"], "cogs": SCORES["cogs"][:2], "dependency": SCORES["dependency"][:3]}
+MIDWAY = {
+    "clutrr": SCORES["clutrr"],
+    "cogs": SCORES["cogs"][:2],
+    "graphs": ["dev"],
+    "dependency": SCORES["dependency"][:3],
+}
 
 
 @pytest.fixture
