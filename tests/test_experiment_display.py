@@ -111,7 +111,9 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
         assert f"{middle} of {len(runs)} runs finished" in " ".join(lines)
         if width > 80:
             [heads] = [line for line in lines if line.startswith("run ")]
-            assert {"clutrr": " k=10", "cogs": " gen", "dependency": " EM"}[runs[0].config.task] in heads
+            assert {"clutrr": " k=10", "cogs": " gen", "graphs": " test", "dependency": " EM"}[
+                runs[0].config.task
+            ] in heads
     for run in runs:
         finish(run)
     for width, height in SIZES:
