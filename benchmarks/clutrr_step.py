@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a CLUTRR folder; generated families without it")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as temporary:
@@ -80,7 +81,7 @@ def main() -> None:
 
         batches = shuffled_batches(data.train_rows, run.train.batch_size, seed=1, epoch=0)
         medians = alternate({"plain": plain_step, "ours": trainer.take_step}, batches, arguments.steps)
-    show(medians, run.train.batch_size, arguments.threads)
+    show(medians, run.train.batch_size, arguments.threads, arguments.json)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data/cogs"), help="the folder with COGS's train.tsv")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     run = RunConfig.from_preset("cogs", "cogs/paper", {"data.test": False, "data.gen": False}, seed=1)
@@ -80,7 +81,7 @@ def main() -> None:
         trainer = Trainer(run, data, Path(temporary) / "run", Hardware("cpu", threads=arguments.threads))
         batches = shuffled_batches(data.train_rows, run.train.batch_size, seed=1, epoch=0)
         medians = alternate({"plain": plain_step, "ours": trainer.take_step}, batches, arguments.steps)
-    show(medians, run.train.batch_size, arguments.threads)
+    show(medians, run.train.batch_size, arguments.threads, arguments.json)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,17 @@ and dropout is PyTorch's. `alternate` takes the steps of both in turn, so that t
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+
+from edge_transformer.files import write_text
 
 
 class PlainAttention(nn.Module):
@@ -81,8 +86,12 @@ def alternate(
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def show(medians: Mapping[str, float], rows: int, threads: int) -> None:
-    """Print the seconds of `plain` and `ours`, and their ratio."""
+def show(medians: Mapping[str, float], rows: int, threads: int, path: Path | None = None) -> None:
+    """Print the seconds of `plain` and `ours`, and their ratio; write them to a file, if one is named."""
     for name, seconds in medians.items():
         print(f"{name:<6} {seconds:6.3f} s a step (of {rows} rows, {threads} thread)")
     print(f"ours / plain = {medians['ours'] / medians['plain']:.3f}")
+    if path:
+        command = " ".join(["python", *sys.argv])
+        found = {"command": command, "rows": rows, "threads": threads, "seconds a step": dict(medians)}
+        write_text(path, json.dumps(found, indent=1) + "\n")

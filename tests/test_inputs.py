@@ -124,3 +124,23 @@ def test_without_distances_only_the_tokens_are_there() -> None:
             expected = layer.tokens.weight[tokens[0, i]] if i == j else torch.zeros(4)
             assert torch.equal(edges[0, i, j], expected)
     assert [name for name, _ in layer.named_parameters()] == ["tokens.weight"]
+
+
+@pytest.mark.parametrize("max_distance", [None, 1, 3, 16])
+def test_groups_are_as_each_alone(max_distance: int | None) -> None:
+    torch.manual_seed(2)
+    module = TokenSequenceInput(tokens=9, dim=5, max_distance=max_distance).double()
+    groups = [torch.randint(9, size) for size in ((3, 4), (1, 1), (2, 7), (1, 2), (4, 4))]
+    each = [module(tokens) for tokens in groups]
+    together = module.forward_groups(groups)
+    assert [states.shape for states in together] == [states.shape for states in each]
+    for one, other in zip(each, together, strict=True):
+        torch.testing.assert_close(one, other)
+    weights = [torch.randn_like(states) for states in each]
+    gradients = []
+    for found in (each, together):
+        total = torch.stack([(states * weight).sum() for states, weight in zip(found, weights, strict=True)]).sum()
+        gradients.append(torch.autograd.grad(total, list(module.parameters())))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+    assert module.forward_groups(groups[:1])[0].shape == (3, 4, 4, 5)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
 import torch
 from torch import Tensor, nn
 
@@ -58,7 +62,32 @@ class TokenSequenceInput(nn.Module):
         itself = torch.eye(tokens.shape[1], dtype=embedded.dtype, device=tokens.device)[..., None]  # (n, n, 1)
         if self.distances is None or self.max_distance is None:
             return embedded * itself
+        pairs = self.distances(self._distance_numbers(tokens))  # (n, n, dim), the same for every sentence
+        return torch.addcmul(pairs, itself, embedded)  # (B, n, n, dim)
+
+    def forward_groups(self, groups: Sequence[Tensor]) -> list[Tensor]:
+        """The same for several groups of sequences, each `[batch, n]` with a length of its own, looked up at once."""
+        if self.distances is None:
+            return [self(tokens) for tokens in groups]
+        sizes = [(*tokens.shape, tokens.shape[1]) for tokens in groups]
+        counts = [math.prod(size) for size in sizes]  # edges of each group
+        numbers = [self._distance_numbers(tokens).expand(size) for tokens, size in zip(groups, sizes, strict=True)]
+        starts = [0, *accumulate(counts)]
+        # In a row of n * n edges, those from a token to itself are n + 1 apart.
+        itself = [
+            torch.arange(len(tokens), device=tokens.device)[:, None] * n * n
+            + torch.arange(n, device=tokens.device) * (n + 1)
+            + start
+            for tokens, (_, n, _), start in zip(groups, sizes, starts, strict=False)
+        ]
+        flat = self.distances(torch.cat([each.flatten() for each in numbers]))  # (edges of all groups, dim)
+        embedded = self.tokens(torch.cat([tokens.flatten() for tokens in groups]))  # (tokens of all groups, dim)
+        flat = flat.index_add(0, torch.cat([each.flatten() for each in itself]), embedded)
+        return [part.view(*size, -1) for part, size in zip(flat.split(counts), sizes, strict=True)]
+
+    def _distance_numbers(self, tokens: Tensor) -> Tensor:
+        """Which of the distances lies between tokens i and j: `[n, n]`."""
+        assert self.max_distance is not None
         position = torch.arange(tokens.shape[1], device=tokens.device)
         distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
-        pairs = self.distances(distance + self.max_distance)  # (n, n, dim), the same for every sentence
-        return torch.addcmul(pairs, itself, embedded)  # (B, n, n, dim)
+        return distance + self.max_distance

@@ -86,10 +86,20 @@ class GraphParser(TaskModel):
         return [self.parent(encoded, node_mask), *(head(encoded) for head in self.labels)]
 
     def _forward_groups(self, groups: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        encoded = self.encoder.encode_groups([self.input(tokens) for tokens in groups])
+        encoded = self.encoder.encode_groups(self.input.forward_groups(groups))
         nodes = torch.cat([each.nodes.flatten(0, 1) for each in encoded])[None]  # (1, tokens of all groups, dim)
         everywhere = Encoded(nodes, nodes[:, :, None])
-        return [self.parent(each) for each in encoded], [head(everywhere)[0] for head in self.labels]
+        return self._parents(encoded), [head(everywhere)[0] for head in self.labels]
+
+    def _parents(self, encoded: Sequence[Encoded]) -> list[Tensor]:
+        """The logits of the parents of each group; one product for all of them where edges have states."""
+        if not isinstance(self.parent, ParentHead):
+            return [self.parent(each) for each in encoded]
+        edges = torch.cat([each.edges.flatten(0, 2) for each in encoded])[None, :, None]  # (1, all edges, 1, dim)
+        logits = self.parent(Encoded(edges[:, :, 0], edges)).flatten()
+        sizes = [each.edges.shape[:3] for each in encoded]
+        parts = logits.split([size.numel() for size in sizes])
+        return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
 
     def description(self) -> dict[str, Any]:
         columns = {name: list(labels) for name, labels in self.columns.items()}
