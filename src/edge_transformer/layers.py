@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import check_engine, packed_triangular_attention
+from .attention import check_engine, grouped_triangular_attention, packed_triangular_attention
 from .config import EdgeTransformerConfig
 from .dropout import add_dropout, relu_dropout
 
@@ -41,9 +41,14 @@ class TriangularAttention(nn.Module):
         `sizes` has for each group its number of graphs and the number of nodes of each. The products are computed for
         all groups at once, and only the triangles group by group.
         """
-        projected = self.projections(edges).split([batch * n * n for batch, n in sizes])
-        mixed = [self._mix(part.view(batch, n, n, -1)) for part, (batch, n) in zip(projected, sizes, strict=True)]
-        return self.output(torch.cat([part.flatten(0, 2) for part in mixed]))
+        mixed = grouped_triangular_attention(
+            self.projections(edges).unflatten(-1, (self.parts, self.heads, -1)),  # (edges, parts, h, d)
+            sizes,
+            key=self.key,
+            dropout_p=self.dropout_p if self.training else 0.0,
+            engine=self.engine,
+        )
+        return self.output(mixed.flatten(1))
 
     def _mix(self, projected: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The attention between the products: `[batch, n, n, parts * dim] -> [batch, n, n, dim]`."""

@@ -117,7 +117,7 @@ def usable_vector_codes() -> list[int]:
 def vector_code(code: int) -> Iterator[None]:
     """Make the library run this kind of vector, not the best that this CPU has."""
 
-    class Forced(native._Problem):
+    class Forced(native.Problem):
         def __init__(self, **fields: Any) -> None:
             super().__init__(**fields | {"isa": code})
 

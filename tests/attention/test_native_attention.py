@@ -62,12 +62,12 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of threads that each call of the library was given."""
     counts: list[int] = []
 
-    class Watched(native._Problem):
+    class Watched(native.Problem):
         def __init__(self, **fields: Any) -> None:
             super().__init__(**fields)
             counts.append(self.threads)
 
-    monkeypatch.setattr(native, "_Problem", Watched)
+    monkeypatch.setattr(native, "Problem", Watched)
     return counts
 
 

@@ -8,7 +8,7 @@ The update of edge (i, j) mixes a value for every triangle (i, l, j), that is fo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from . import triton
 from .blocked import blocked_attention
 from .einsum import einsum_attention
 from .native import native_attention, native_attention_packed
+from .native_groups import native_attention_groups
 
 KEYS = ("lj", "ij")
 VALUES = ("product", "left")
@@ -88,6 +89,38 @@ def packed_triangular_attention(
     return ENGINES[name](q, k, v1, v2_or_none, node_mask, causal_from, key, dropout_p)
 
 
+def grouped_triangular_attention(
+    parts: Tensor,
+    sizes: Sequence[tuple[int, int]],
+    *,
+    key: str = "lj",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """`packed_triangular_attention` of graphs of several sizes, whose edges lie behind each other.
+
+    Args:
+        parts: `[edges, 4, heads, head_dim]`; 3 without v2.
+        sizes: for each group of graphs their number and how many nodes each has.
+
+    Returns:
+        `[edges, heads, head_dim]`.
+    """
+    counts = [batch * n * n for batch, n in sizes]
+    if parts.dim() != 4 or parts.shape[1] not in (3, 4) or sum(counts) != len(parts) or min(parts.shape[2:]) < 1:
+        raise ValueError(
+            f"parts must be [edges={sum(counts)}, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
+        )
+    _check_options(key, dropout_p, parts.dtype)
+    if resolve_engine(engine, parts) == "native":
+        return native_attention_groups(parts, sizes, key, dropout_p)
+    mixed = [
+        packed_triangular_attention(part.unflatten(0, (batch, n, n)), key=key, dropout_p=dropout_p, engine=engine)
+        for part, (batch, n) in zip(parts.split(counts), sizes, strict=True)
+    ]
+    return torch.cat([part.flatten(0, 2) for part in mixed])
+
+
 def check_engine(engine: str) -> None:
     """Refuse a name that no engine has."""
     if engine != "auto" and engine not in ENGINES:
@@ -144,8 +177,7 @@ def _check(
     dropout_p: float,
 ) -> None:
     """Refuse what would otherwise fail deep inside an engine, or quietly compute nonsense."""
-    if key not in KEYS:
-        raise ValueError(f"key={key!r} is not known; choose one of {list(KEYS)}")
+    _check_options(key, dropout_p, q.dtype)
     if value not in VALUES:
         raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
     if v2 is None and value == "product":
@@ -163,8 +195,6 @@ def _check(
             raise ValueError(
                 f"{name} is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on {q.device}; they must agree"
             )
-    if not q.dtype.is_floating_point:
-        raise ValueError(f"q, k, v1 and v2 must be floating point, but are {q.dtype}")
     if node_mask is not None:
         if node_mask.dtype != torch.bool or node_mask.shape != q.shape[:2]:
             raise ValueError(
@@ -175,5 +205,12 @@ def _check(
             raise ValueError(f"node_mask is on {node_mask.device}, but q is on {q.device}")
     if causal_from is not None and not 0 <= causal_from <= q.shape[1]:
         raise ValueError(f"causal_from must lie between 0 and n={q.shape[1]}, but is {causal_from}")
+
+
+def _check_options(key: str, dropout_p: float, dtype: torch.dtype) -> None:
+    if key not in KEYS:
+        raise ValueError(f"key={key!r} is not known; choose one of {list(KEYS)}")
     if not 0.0 <= dropout_p < 1.0:
         raise ValueError(f"dropout_p must be at least 0 and below 1, but is {dropout_p}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"q, k, v1 and v2 must be floating point, but are {dtype}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from .gradients import connect, empty_gradients
 _SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 
 
-class _Problem(ctypes.Structure):
+class Problem(ctypes.Structure):
     """`problem` in native/attention.c, field by field."""
 
     _POINTERS = ("q", "k", "v1", "v2", "mask", "out", "soft_max", "dout", "dq", "dk", "dv1", "dv2")
@@ -36,6 +36,37 @@ class _Problem(ctypes.Structure):
         ("drop_below", ctypes.c_uint32),
         *((name, ctypes.c_int32) for name in ("is_double", "threads", "isa", "padded")),
     ]
+
+    @classmethod
+    def of(
+        cls,
+        dtype: torch.dtype,
+        batch: int,
+        n: int,
+        heads: int,
+        features: int,
+        causal_from: int,
+        key_is_ij: bool,
+        dropout_p: float,
+        seed: int,
+    ) -> Self:
+        """A problem without its tensors."""
+        work = 3 * batch * heads * n**3 * features
+        return cls(
+            scale=features**-0.5,
+            keep_factor=1 / (1 - dropout_p),
+            seed=seed,
+            batch=batch,
+            n=n,
+            heads=heads,
+            features=features,
+            causal_from=causal_from,
+            key_is_ij=key_is_ij,
+            drop_below=drop_below(dropout_p),
+            is_double=dtype == torch.float64,
+            threads=min(torch.get_num_threads(), work // _SMALLEST_SHARE),
+            isa=-1,
+        )
 
 
 def native_attention(
@@ -74,28 +105,19 @@ def _call(
     q = tensors["q"]
     assert q is not None
     batch, n, _, heads, features = q.shape
-    work = 3 * batch * heads * n**3 * features
-    problem = _Problem(
-        soft_max=soft_max.data_ptr(),
-        mask=None if node_mask is None else node_mask.data_ptr(),
-        scale=features**-0.5,
-        keep_factor=1 / (1 - dropout_p),
-        seed=0 if seed is None else int(seed),
-        batch=batch,
-        n=n,
-        heads=heads,
-        features=features,
-        causal_from=causal_from,
-        key_is_ij=key_is_ij,
-        drop_below=drop_below(dropout_p),
-        is_double=q.dtype == torch.float64,
-        threads=min(torch.get_num_threads(), work // _SMALLEST_SHARE),
-        isa=-1,
-    )
+    number = 0 if seed is None else int(seed)
+    problem = Problem.of(q.dtype, batch, n, heads, features, causal_from, key_is_ij, dropout_p, number)
+    problem.soft_max = soft_max.data_ptr()
+    problem.mask = None if node_mask is None else node_mask.data_ptr()
     for name, tensor in tensors.items():
         if tensor is not None:
             setattr(problem, name, tensor.data_ptr())
             setattr(problem, f"{name}_stride", (ctypes.c_int64 * 4)(*tensor.stride()[:4]))
+    run_kernel(function, problem)
+
+
+def run_kernel(function: str, problem: Problem) -> None:
+    """Compute "forward" or "backward"."""
     if getattr(library(), f"edge_transformer_{function}")(ctypes.byref(problem)):
         raise MemoryError("triangular attention ran out of memory")
 
