@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -94,3 +95,20 @@ def test_every_command_of_the_readme_is_a_command() -> None:
     for command in re.findall(r"edge-transformer ([a-z]+)", README):
         assert command in known, command
     assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+
+
+def test_the_speeds_are_those_of_the_benchmark_files() -> None:
+    def seconds(name: str) -> tuple[float, float]:
+        measured = json.loads((REPOSITORY / f"benchmarks/{name}-step.json").read_text())
+        assert measured["command"] in README
+        return measured["seconds a step"]["plain"], measured["seconds a step"]["ours"]
+
+    plain, ours = seconds("clutrr")
+    assert f"| plain PyTorch, padded, einsum | {plain:.2f} |\n" in README
+    assert f"| this project | {ours:.2f} ({ours / plain:.2f} of it) |\n" in README
+    plain, ours = seconds("cogs")
+    assert f"takes {ours / plain:.2f} of the plain one's time ({ours:.3f} against {plain:.3f} seconds)" in README
+    parsing = json.loads((REPOSITORY / "benchmarks/parse-speed.json").read_text())
+    assert f"does {parsing['test sentences a second']:.0f} sentences a second" in README
+    assert f"and {parsing['gen sentences a second']:.0f} of its longer `gen`" in README
+    assert f"answers after {parsing['seconds to the first answer']:.1f} seconds" in README
