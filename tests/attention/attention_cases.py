@@ -122,5 +122,5 @@ def vector_code(code: int) -> Iterator[None]:
             super().__init__(**fields | {"isa": code})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "_Problem", Forced)
+        patch.setattr(native, "Problem", Forced)
         yield
