@@ -6,7 +6,6 @@ its part of, instead of a dozen that are put together afterwards.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,11 +42,11 @@ def _problems(
 
 def _point(problem: Problem, names: Sequence[str], tensor: Tensor, start: int, n: int) -> None:
     """Let a problem find its tensors, which lie side by side in the edges from `start` on."""
-    features, edge = tensor.shape[-1], tensor[0].numel()
-    apart = tensor.shape[-2] * features  # from one of the tensors to the next, within an edge
+    edge, apart, features = tensor.stride(0), tensor.stride(-3), tensor.stride(-2)  # numbers from one to the next
+    first, strides = tensor.data_ptr() + start * edge * tensor.element_size(), (n * n * edge, n * edge, edge, features)
     for place, name in enumerate(names):
-        setattr(problem, name, tensor.data_ptr() + (start * edge + place * apart) * tensor.element_size())
-        setattr(problem, f"{name}_stride", (ctypes.c_int64 * 4)(n * n * edge, n * edge, edge, features))
+        setattr(problem, name, first + place * apart * tensor.element_size())
+        setattr(problem, f"{name}_stride", strides)
 
 
 @operator("groups_forward", device="cpu")
