@@ -2,7 +2,8 @@
 
 Being operators with fake and autograd registrations, they work under torch.compile, torch.export and gradient
 checkpointing. There is one for separate q, k, v1, v2 and one for the four in a single tensor, as a layer's projection
-gives them: its gradient comes back as a single tensor too, without a copy.
+gives them: its gradient comes back as a single tensor too, without a copy. native_groups.py has one for graphs of
+several sizes.
 """
 
 from __future__ import annotations
