@@ -73,7 +73,7 @@ class Exchange:
             self.having = _sentences_by_word(self.sentences)
             self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
         self.stand_ins = StandIns(graphs, name) if words else None
-        self.standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
+        self.share_standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
 
     def new_sentences(self, count: int, longest: int, seed: int) -> list[TokenGraph]:
         """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to exchange."""
@@ -108,7 +108,7 @@ class Exchange:
         return [phrase for phrase in found if graph.parents[phrase.top] != phrase.top] if self.evenly else found
 
     def _draw_sentence(self, chance: random.Random) -> TokenGraph:
-        if self.stand_ins and self.standing_in and chance.random() < self.standing_in:
+        if self.stand_ins and self.share_standing_in and chance.random() < self.share_standing_in:
             return self.stand_ins.sentence(chance)
         return chance.choice(chance.choice(self.having) if self.evenly else self.sentences)
 
