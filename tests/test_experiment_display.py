@@ -123,7 +123,9 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
 
 def test_long_lists_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [path] = [path for path in COMMITTED_FILES if path.name == "clutrr-k23.yaml"]
-    runs = plan_committed(path, tmp_path, monkeypatch)
+    # As many seeds of all, so that a further seed of one in the file changes nothing here.
+    runs = [run for run in plan_committed(path, tmp_path, monkeypatch) if run.config.seed <= 3]
+    assert len(runs) == 24
     for run in runs[:10]:
         finish(run, "known")
     begin(runs[10])
