@@ -16,7 +16,7 @@ from edge_transformer.memory import keep_freed_memory
 
 torch.set_num_threads(1)
 told = {keep} and keep_freed_memory()
-for _ in range(2):
+for _ in range(5):
     torch.zeros(50_000_000)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(3):
@@ -38,4 +38,6 @@ def test_freed_memory_is_used_again() -> None:
     if not told:
         pytest.skip("the C library is not glibc")
     _, plain = faults(keep=False)
-    assert kept < 100 < plain  # huge pages may make the latter small, but not that small
+    # Small things may move into what was freed, so that one more block is asked for, but not one for every tensor.
+    # Huge pages may make the latter number small, but not that small.
+    assert 2 * kept < plain > 100
