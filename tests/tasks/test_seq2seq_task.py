@@ -292,12 +292,27 @@ def test_a_step_on_official_files(name: str, preset: str, rows: int | None, tmp_
     assert trainer.data.identity()["split"] == "mcd1"
 
 
-def test_settings_of_the_paper() -> None:
-    run = RunConfig.from_preset("seq2seq", "cfq/paper", {}, seed=1)
+@pytest.mark.parametrize(
+    ("name", "kind", "layers"),
+    [("paper", "edge", 6), ("paper-transformer", "transformer", 6), ("paper-universal", "universal", 4)],
+)
+def test_settings_of_the_paper(name: str, kind: str, layers: int) -> None:
+    """Of the plain Transformer the paper has none: it is like the Edge Transformer."""
+    run = RunConfig.from_preset("seq2seq", f"cfq/{name}", {}, seed=1)
     model, train, data = (run.settings[section] for section in ("model", "train", "data"))
-    assert (model["kind"], model["dim"], model["heads"], model["layers"]) == ("edge", 256, 8, 6)
-    assert (model["dropout"], model["tied"], model["max_distance"]) == (0.1, True, 32)
+    assert (model["kind"], model["dim"], model["heads"], model["layers"]) == (kind, 256, 8, layers)
+    assert (model["dropout"], model["max_distance"]) == (0.1, 32)
+    assert kind != "edge" or model["tied"]
     assert (train["epochs"], train["batch_size"], train["lr"], train["warmup_steps"]) == (100, 64, 0.0006, 1000)
     assert (train["optimizer"], data["max_target"], data["lower_case"]) == ("adamw", 49, True)
     assert data["one_vocabulary"]
     assert data["test_max_target"] is None
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-transformer", "cpu-universal"])
+def test_all_small_models_learn_the_same_pairs_of_cfq(name: str) -> None:
+    run = RunConfig.from_preset("seq2seq", f"cfq/{name}", {}, seed=1)
+    data = run.settings["data"]
+    assert (data["max_target"], data["train_rows"], data["held_out"], data["test_max_target"]) == (29, 20000, 1000, 29)
+    assert data["lower_case"]
+    assert run.settings["train"]["batch_size"] == 16
