@@ -81,7 +81,7 @@ def test_greedy_takes_the_best_token_each_time(seed: int) -> None:
 @pytest.mark.parametrize("length_penalty", [-0.5, 0.0, 0.6, 2.0])
 def test_a_wide_beam_finds_the_best_sequences(seed: int, length_penalty: float) -> None:
     table = random_table(seed)
-    width = 3**LIMIT + sum(3**length for length in range(LIMIT))  # no sequence ever falls out
+    width = 3 ** (LIMIT - 1)  # no sequence that can still end ever falls out
     found = beam_search(table, sources(), end=END, limit=LIMIT, beams=width, length_penalty=length_penalty, n_best=5)
     for source, best in enumerate(found):
         expected = all_sequences(table, source, length_penalty)[:5]
@@ -93,6 +93,36 @@ def test_a_wide_beam_finds_the_best_sequences(seed: int, length_penalty: float) 
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("length_penalty", [-0.5, 0.0, 0.6, 2.0])
+def test_wider_beams_are_no_worse_where_the_past_does_not_matter(seed: int, length_penalty: float) -> None:
+    """There the beam holds the most probable of all sequences of a length, so that a wider one holds them too."""
+    table = random_table(seed)
+    table.logits = table.logits[:, :1].expand(-1, TOKENS + 1, -1)
+    options: dict[str, Any] = {"end": END, "limit": LIMIT, "length_penalty": length_penalty, "n_best": 3}
+    before = [[-math.inf] * 3 for _ in range(6)]
+    for beams in range(3, 30):
+        found = beam_search(table, sources(), beams=beams, **options)
+        scores = [[sequence.score for sequence in best] for best in found]
+        for narrow, wide in zip(before, scores, strict=True):
+            assert all(one <= other + 1e-12 for one, other in zip(narrow, wide, strict=True))
+        before = scores
+    for source, scores_of_source in enumerate(before):
+        expected = [sequence.score for sequence in all_sequences(table, source, length_penalty)[:3]]
+        assert scores_of_source == pytest.approx(expected)
+
+
+def test_a_sequence_that_ends_takes_no_place_from_others() -> None:
+    first, second = 0, 1
+    logits = torch.full((1, TOKENS + 1, TOKENS), -math.inf, dtype=torch.float64)
+    logits[0, TOKENS, [END, first, second]] = torch.tensor([0.4, 0.35, 0.25], dtype=torch.float64).log()
+    logits[0, first, [first, second, END]] = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    logits[0, second, END] = 0.0
+    [best] = beam_search(Table(logits), sources(1), end=END, limit=5, beams=2, n_best=2)
+    assert [sequence.tokens for sequence in best] == [(), (second,)]
+    assert [math.exp(sequence.score) for sequence in best] == pytest.approx([0.4, 0.25])
+
+
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_a_beam_of_one_is_greedy(seed: int, length_penalty: float) -> None:
     table = random_table(seed)
@@ -100,6 +130,8 @@ def test_a_beam_of_one_is_greedy(seed: int, length_penalty: float) -> None:
     for (one,), other in zip(found, greedy(table, sources(), end=END, limit=7), strict=True):
         assert (one.tokens, one.finished) == (other.tokens, other.finished)
         assert one.log_probability == pytest.approx(other.log_probability)
+        length = len(one.tokens) + one.finished
+        assert one.score == pytest.approx(one.log_probability / ((5 + length) / 6) ** length_penalty)
 
 
 def test_the_search_stops_when_nothing_can_become_better() -> None:

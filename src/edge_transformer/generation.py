@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -148,7 +148,7 @@ class _Beam:
     """The search for one source."""
 
     live: list[tuple[float, tuple[int, ...]]]  # log-probability and tokens, best first
-    ended: list[Generated] = field(default_factory=list)
+    ended: list[Generated] = field(default_factory=list)  # the n_best so far, best first
 
 
 def beam_search(
@@ -166,27 +166,31 @@ def beam_search(
     """The best sequences that a beam finds for each source, best first: at most `n_best`, at least one.
 
     Sequences are ranked by log-probability / ((5 + length) / 6) ** length_penalty (Wu et al., 2016), the end counted in
-    the length; 0 ranks by log-probability, more prefers longer ones. A sequence that ends keeps its place in the beam,
-    so that a beam of 1 is greedy decoding. The search for a source stops when its beam is full of ended sequences, or
-    when none that goes on can still become one of the `n_best`. Sequences that reach the limit come last.
+    the length; 0 ranks by log-probability, more prefers longer ones. The beam holds the `beams` most probable sequences
+    that go on. The end of each of them is looked at in every step and takes no place in the beam. A search stops when
+    no sequence that goes on can still become one of the `n_best`. Sequences that reach the limit come last. A beam of 1
+    is greedy decoding: it takes the first end that is more probable than any other token.
     """
     _check(source, limit)
     if beams < 1 or not 1 <= n_best <= beams:
         raise ValueError(f"beams must be at least 1 and n_best between 1 and beams, but they are {beams} and {n_best}")
-    if not len(source):
-        return []
 
     def score(log_probability: float, length: int) -> float:
         return log_probability / ((5 + length) / 6) ** length_penalty
+
+    if beams == 1:
+        single = greedy(model, source, source_mask, end=end, limit=limit, forbidden=forbidden)
+        return [[replace(each, score=score(each.log_probability, len(each.tokens) + each.finished))] for each in single]
+    if not len(source):
+        return []
 
     def can_improve(search: _Beam, length: int) -> bool:
         """Whether a live sequence of so many tokens may still be among the best. A log-probability only falls."""
         if not search.live or len(search.ended) < n_best:
             return bool(search.live)
-        worst = sorted((ended.score for ended in search.ended), reverse=True)[n_best - 1]
         best = search.live[0][0]
         # The penalty rises or falls with the length, so that the best case is at one end.
-        return max(score(best, length + 1), score(best, limit)) > worst
+        return max(score(best, length + 1), score(best, limit)) > search.ended[-1].score
 
     searches = [_Beam([(0.0, ())]) for _ in range(len(source))]
     state = model.start(source, source_mask, limit)
@@ -199,28 +203,26 @@ def beam_search(
         first, still = 0, []
         for number in active:
             search = searches[number]
-            width = len(search.live)
-            sums = torch.tensor([live[0] for live in search.live], dtype=torch.float64, device=logits.device)
-            scores = (logits[first : first + width] + sums[:, None]).flatten()
-            best = scores.topk(min(beams - len(search.ended), len(scores)))
             before, search.live, rows = search.live, [], []
+            sums = torch.tensor([live[0] for live in before], dtype=torch.float64, device=logits.device)
+            totals = logits[first : first + len(before)] + sums[:, None]
+            for (_, written), total in zip(before, totals[:, end].tolist(), strict=True):
+                if total > -torch.inf:
+                    search.ended.append(Generated(written, total, True, score(total, step + 1)))
+            search.ended = sorted(search.ended, key=lambda ended: -ended.score)[:n_best]
+            totals[:, end] = -torch.inf
+            best = totals.flatten().topk(min(beams, totals.numel()))
             for total, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
                 if total == -torch.inf:
                     break
                 row, token = divmod(place, logits.shape[1])
-                if token == end:
-                    length = len(before[row][1]) + 1
-                    search.ended.append(Generated(before[row][1], total, True, score(total, length)))
-                else:
-                    search.live.append((total, (*before[row][1], token)))
-                    rows.append(first + row)
-            first += width
+                search.live.append((total, (*before[row][1], token)))
+                rows.append(first + row)
+            first += len(before)
             if can_improve(search, step + 1):
                 still.append(number)
                 parents += rows
                 chosen += [live[1][-1] for live in search.live]
-            elif len(search.ended) >= n_best:
-                search.live = []  # what goes on is worse than what has ended
         active = still
         if not active or step + 1 == limit:
             break
@@ -229,9 +231,8 @@ def beam_search(
         tokens = torch.tensor(chosen, device=source.device)
     found = []
     for search in searches:
-        ended = sorted(search.ended, key=lambda ended: -ended.score)
         cut = [Generated(tokens, total, False, score(total, len(tokens))) for total, tokens in search.live]
-        found.append((ended + sorted(cut, key=lambda cut: -cut.score))[:n_best])
+        found.append((search.ended + sorted(cut, key=lambda cut: -cut.score))[:n_best])
     return found
 
 
