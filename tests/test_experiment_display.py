@@ -21,7 +21,7 @@ SCORES = {
     "clutrr": [f"k={k}" for k in range(2, 11)],
     "cogs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/prim"],
     "graphs": ["dev", "test", "test/agent"],
-    "dependency": ["dev LAS", "dev UAS", "dev EM", "LAS", "UAS", "EM"],
+    "dependency": ["valid LAS", "valid UAS", "valid EM", "LAS", "UAS", "EM"],
 }
 MIDWAY = {
     "clutrr": SCORES["clutrr"],

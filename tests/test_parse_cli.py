@@ -228,7 +228,8 @@ def test_svg(model: ByHeart, tmp_path: Path) -> None:
         ([EMMA, "--svg", "x.png"], "", "--svg x.png: expected a name that ends in .svg"),
         (["--input", "nowhere.txt"], "", "nowhere.txt: No such file or directory"),
         (["a " * 513], "", "the sentence: found 513 words; expected at most 512"),
-        ([], "{", "standard input:1: found '{'; expected one JSON object a line"),
+        ([], '{"', "standard input:1: found '{\"'; expected one JSON object a line"),
+        ([], "1\tEmma\t_\n", "standard input:1: found CoNLL-U; expected sentences, one a line, or a model of"),
         ([], '{"words": []}', "standard input:1: found "),
         ([], '\n{"tokens": []}', "standard input:2: found 0 tokens; expected 1 to 512"),
         ([], b"\n\xff", "standard input:2: found bytes that are no text (invalid start byte); expected UTF-8"),
@@ -402,8 +403,27 @@ def test_trees_in_json_and_as_diagrams(chains: Chains, tmp_path: Path) -> None:
     assert run("parse", stdin="Emma ran\n", typed=True)[1] == f"{TREE_DRAWN}\n"
 
 
+def test_formats_that_are_asked_for(chains: Chains, tmp_path: Path) -> None:
+    assert run("parse", "Emma ran", "--format", "conllu") == (0, TREE, "")
+    assert run("parse", stdin="Emma ran\n", encoding="utf-8")[1] == TREE
+    assert run("parse", "--format", "diagram", stdin="Emma ran\nEmma ran\n")[1] == f"{TREE_DRAWN}\n" * 2
+    for asked in (["--json"], ["--format", "json"]):
+        assert json.loads(run("parse", *asked, stdin="Emma ran\n")[1])["tokens"] == ["Emma", "ran"]
+
+
+def test_graphs_are_no_conllu(model: ByHeart, tmp_path: Path) -> None:
+    code, out, err = run("parse", EMMA, "--format", "conllu")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --format conllu: found a ByHeart; expected a model of dependency trees")
+    file = tmp_path / "text.conllu"
+    file.write_text("# text = Emma\n1\tEmma\t_\n")
+    code, out, err = run("parse", "--input", str(file))
+    assert (code, out) == (2, "")
+    assert "found CoNLL-U; expected a model of dependency trees" in err
+
+
 def test_trees_before_a_broken_line_and_no_sentences(chains: Chains) -> None:
-    code, out, err = run("parse", stdin="Emma ran\n{\n")
+    code, out, err = run("parse", stdin='Emma ran\n{"\n')
     assert (code, out) == (2, TREE)
-    assert err.startswith("error: standard input:2: found '{'; expected one JSON object a line")
+    assert err.startswith("error: standard input:2: found '{\"'; expected one JSON object a line")
     assert run("parse", stdin="\n")[0] == 2

@@ -27,6 +27,7 @@ def test_conllu_and_text_are_told_apart() -> None:
     assert words("\ufeff# 1 hit\n\n2 hits\r\n") == [("#", "1", "hit"), ("2", "hits")]
     assert words("# only comments\n") == [("#", "only", "comments")]
     assert words('{"tokens": ["a b", "{"]}\nx\n') == [("a b", "{"), ("x",)]
+    assert words('["a", "b"]\n[1] x\n{ y }\n#z\n') == [("a", "b"), ("[1]", "x"), ("{", "y", "}"), ("#z",)]
     assert words("1\ta\n", conllu=False) == [("1", "a")]
     assert words("") == words("\n \n") == []
     assert words("10\u00a0000 mice\n") == [("10\u00a0000", "mice")]
@@ -37,13 +38,14 @@ def test_trees_that_are_there_are_not_looked_at() -> None:
     assert (sentence.words, sentence.heads, sentence.line) == (("Hi",), (), 1)
 
 
-def test_a_sentence_is_there_before_the_next_one_comes() -> None:
+@pytest.mark.parametrize("line", ["Hello there", "#MeToo !"])
+def test_a_sentence_is_there_before_the_next_one_comes(line: str) -> None:
     def typed() -> Iterator[str]:
-        yield "Hello there\n"
+        yield f"{line}\n"
         raise AssertionError("asked for a line too many")
 
     sentence = next(iter(arriving_sentences(typed(), "here")))
-    assert (sentence.words, sentence.source, sentence.line) == (("Hello", "there"), "here", 1)
+    assert (sentence.words, sentence.source, sentence.line) == (tuple(line.split()), "here", 1)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_a_sentence_is_there_before_the_next_one_comes() -> None:
         (b"\xff b\n", "here:1: found bytes that are no text"),
         (b"1\ta\n", "here:1: found 2 columns"),
         (b"a " * 513, "here:1: found a sentence of 513 words; expected at most 512"),
-        (b"a\n{\n", "here:2: found '{'; expected one JSON object a line"),
+        (b'a\n{"\n', "here:2: found '{\"'; expected one JSON object a line"),
         (b"a\n" + b"b" * 1_000_001, "here:2: found a line of 1000001 characters"),
         (f"1\ta{REST}\n3\tb{REST}\n".encode(), "here:2: found ID 3"),
     ],

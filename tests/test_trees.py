@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from edge_transformer.data.treebanks import tree_problem
-from edge_transformer.trees import best_labels, best_tree, best_trees, tree_score
+from edge_transformer.trees import best_tree, tree_score
 
 INF = float("inf")
 
@@ -95,24 +95,3 @@ def test_what_is_never_looked_at() -> None:
     scores[0] = np.nan
     np.fill_diagonal(scores, np.nan)
     assert (best_tree(scores) == heads).all()
-
-
-def test_batches() -> None:
-    scores = np.random.default_rng(2).normal(size=(3, 7, 7))
-    sizes = [6, 1, 4]
-    for heads, table, size in zip(best_trees(scores, sizes), scores, sizes, strict=True):
-        assert heads.tolist() == best_tree(table[: size + 1, : size + 1]).tolist()
-    for wrong in ([6, 1], [7, 1, 1], [-1, 1, 1]):
-        with pytest.raises(ValueError, match="expected"):
-            best_trees(scores, wrong)
-
-
-def test_labels_of_the_chosen_arcs() -> None:
-    scores = np.zeros((3, 3, 3))
-    scores[1, 2, 1] = scores[2, 0, 2] = 1
-    scores[1, 0, 2] = 9  # another arc
-    assert best_labels(scores, [2, 0]).tolist() == [1, 2]
-    assert best_labels(scores, [2, 0], root_label=0).tolist() == [1, 0]
-    assert best_labels(scores, [2, 0], root_label=1).tolist() == [0, 1]
-    with pytest.raises(ValueError, match="label scores of shape"):
-        best_labels(scores, [2])

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 import typer
 
 from .data.clutrr import no_text
-from .data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
-from .data.treebanks import DependencySentence
+from .data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
+from .data.treebanks import ROW_OF_CONLLU, DependencySentence
 from .errors import DataError, UserError
 from .lines import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
 
@@ -27,6 +28,14 @@ BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models hav
 PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
 
 Sentence = str | tuple[str, ...]
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    diagram = "diagram"
+    json = "json"
+    conllu = "conllu"
 
 
 class Parsed(Protocol):
@@ -66,7 +75,15 @@ def parse(
         Path | None,
         typer.Option(help="Draw the graph to this file; with FILE.svg, lines go to FILE-1.svg, FILE-2.svg and so on."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a sentence.")] = False,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="How answers are printed; conllu for models of dependency trees only.",
+            show_default="diagram for a sentence that is typed, else conllu or json",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json: one line a sentence.")] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
@@ -87,6 +104,8 @@ def parse(
     - `edge-transformer parse --model runs/my-parser --input sentences.txt > graphs.jsonl`
 
     - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
+
+    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 "She saw it ." --format conllu`
     """
     if sentence is not None and source is not None:
         raise UserError(f"--input {source}: found a sentence as well; expected one of the two")
@@ -96,15 +115,21 @@ def parse(
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
     parser = _load(model, threads, tree)
-    for_people = sentence is not None or typed
-    write = _writer(as_json, for_people, ascii_only)
+    makes_trees = _makes_trees(parser)
+    if source is not None and source.suffix == ".conllu" and not makes_trees:
+        raise UserError(f"{source}: found CoNLL-U; expected a model of dependency trees with --model to go with it")
+    if form is None:
+        form = Format.diagram if sentence is not None or typed else Format.conllu if makes_trees else Format.json
+    form = Format.json if as_json else form
+    if form is Format.conllu and not makes_trees:
+        raise UserError(f"--format conllu: found a {type(parser).__name__}; expected a model of dependency trees")
     # Progress bars of rich take sys.stdout for the time they are shown, which must not get the answers.
     out = sys.stdout
-    if not for_people and not as_json and _makes_trees(parser) and isinstance(out, TextIOWrapper):
+    if form is Format.conllu and isinstance(out, TextIOWrapper):
         out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
     if sentence is not None:
         [answer] = parser.parse([_checked(sentence, "the sentence", None)])
-        _print(write(answer), out)
+        _print(_written(answer, form, ascii_only), out)
         _remark(answer, "")
         _draw(answer, svg)
         return
@@ -113,9 +138,10 @@ def parse(
     name = name_of(source)
     count = 0
     with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
-        answers = _parse_trees(parser, lines, name) if _makes_trees(parser) else _parse_lines(parser, lines, name)
+        answers = _parse_trees(parser, lines, name) if makes_trees else _parse_lines(parser, lines, name)
         for count, (line, answer) in enumerate(answers, start=1):
-            _print(write(answer) + ("\n" if typed else ""), out)
+            apart = "\n" if form is Format.diagram else ""
+            _print(_written(answer, form, ascii_only) + apart, out)
             _remark(answer, f"{name}:{line}: ")
             _draw(answer, svg.with_stem(f"{svg.stem}-{count}") if svg is not None else None)
             advance(1)
@@ -199,9 +225,12 @@ def _sentences(lines: ArrivingLines, source: str) -> Iterator[tuple[int, Sentenc
 
 
 def _sentence_of_line(text: str, source: str, line: int) -> Sentence:
-    if text.lstrip().startswith("{"):
-        return tokens_from_json(json_of_line(text, source, line), source, line)
-    return _checked(text, source, line)
+    if ROW_OF_CONLLU.match(text):
+        raise DataError(source, line, "CoNLL-U", "sentences, one a line, or a model of dependency trees with --model")
+    value = text_or_json(text, source, line)
+    if isinstance(value, str):
+        return _checked(value, source, line)
+    return tokens_from_json({"tokens": value} if isinstance(value, list) else value, source, line)
 
 
 def _checked(text: str, source: str, line: int | None) -> str:
@@ -223,20 +252,10 @@ def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
-def _writer(as_json: bool, for_people: bool, ascii_only: bool) -> Callable[[Answer], str]:
-    """How answers are written: for people as text, for programs in the format of the kind of model.
-
-    That is CoNLL-U for dependency trees, and JSON for all others.
-    """
-    if as_json:
-        return _as_json
-    if not for_people:
-        return lambda answer: _conllu(answer) if isinstance(answer, DependencySentence) else _as_json(answer)
-    return lambda answer: _text(answer, ascii_only)
-
-
-def _conllu(tree: DependencySentence) -> str:
-    return tree.text.removesuffix("\n")  # of its two, the second is that of `print`
+def _written(answer: Answer, form: Format, ascii_only: bool) -> str:
+    if form is Format.conllu and isinstance(answer, DependencySentence):
+        return answer.text.removesuffix("\n")  # of its two, the second is that of `print`
+    return _text(answer, ascii_only) if form is Format.diagram else _as_json(answer)
 
 
 def _as_json(answer: Answer) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from .data.clutrr import no_text
-from .data.token_graphs import json_of_line
-from .data.treebanks import MAX_LINE, DependencySentence, read_conllu_lines
+from .data.token_graphs import text_or_json
+from .data.treebanks import MAX_LINE, ROW_OF_CONLLU, DependencySentence, read_conllu_lines
 from .errors import DataError
 from .tasks.tree_parser import MAX_WORDS, read_words
 
-_ROW = re.compile(r"\d+(-\d+|\.\d+)?\t")  # how a line of CoNLL-U begins that is no comment
+_COMMENT = re.compile(r"#(\s|$)")  # a line that begins with #MeToo is a sentence
 _MOST_COMMENTS = 1_000  # before the first sentence
 
 
@@ -20,7 +20,7 @@ def arriving_sentences(lines: Iterable[str], source: str, conllu: bool | None = 
     """The sentences of a file or stream, each as soon as it is complete.
 
     Without `conllu` the first line that is no comment decides which form they have. A line of text may also be an
-    object {"tokens": [...]}. A tree that a CoNLL-U sentence already has is not looked at.
+    object {"tokens": [...]} or a list of words. A tree that a CoNLL-U sentence already has is not looked at.
     """
     arriving, first = iter(lines), []
     if conllu is None:
@@ -29,8 +29,8 @@ def arriving_sentences(lines: Iterable[str], source: str, conllu: bool | None = 
             for line in arriving:
                 first.append(line)
                 text = line.removeprefix("\ufeff") if len(first) == 1 else line
-                if (text.strip() and not text.startswith("#")) or len(first) > _MOST_COMMENTS:
-                    conllu = _ROW.match(text) is not None
+                if (text.strip() and not _COMMENT.match(text)) or len(first) > _MOST_COMMENTS:
+                    conllu = ROW_OF_CONLLU.match(text) is not None
                     break
         except UnicodeDecodeError as error:
             raise no_text(source, len(first), error) from error
@@ -48,7 +48,6 @@ def _sentences_of_text(lines: Iterable[str], source: str) -> Iterator[Dependency
                 raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
             text = line.removeprefix("\ufeff") if number == 1 else line
             if text.strip(" \t\r\n"):
-                is_json = text.lstrip().startswith("{")
-                yield read_words(json_of_line(text, source, number) if is_json else text, source, number)
+                yield read_words(text_or_json(text, source, number), source, number)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error

@@ -1,12 +1,10 @@
-"""From scores of pairs to dependency trees: the best spanning tree with one root, and the labels of its arcs.
+"""From scores of pairs to dependency trees: the best spanning tree with one root.
 
 `scores[i, j]` is how good word j is as the head of word i. Words are numbered from 1; node 0 is the artificial root,
 and exactly one word hangs on it. Row 0 and the diagonal are never looked at.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,32 +33,6 @@ def best_tree(scores: ArrayLike) -> Heads:
     if (heads == 0).sum() == 1:
         return heads
     return _best_of_roots(table)
-
-
-def best_trees(scores: ArrayLike, sizes: Sequence[int]) -> list[Heads]:
-    """The best trees of a padded batch. scores: (B, N, N) with N > max(sizes); sizes: words of each sentence."""
-    batch = np.asarray(scores)
-    if batch.ndim != 3 or len(batch) != len(sizes):
-        raise ValueError(f"scores of shape {batch.shape} for {len(sizes)} sentences; expected (sentences, N, N)")
-    if any(not 0 <= size < min(batch.shape[1:]) for size in sizes):
-        raise ValueError(f"sentences of {max(sizes)} words in scores of shape {batch.shape}; expected N > words")
-    return [best_tree(table[: size + 1, : size + 1]) for table, size in zip(batch, sizes, strict=True)]
-
-
-def best_labels(label_scores: ArrayLike, heads: ArrayLike, root_label: int | None = None) -> NDArray[np.int64]:
-    """The best label of each arc. label_scores: (n + 1, n + 1, labels), indexed as scores are; heads: (n,).
-
-    With `root_label` the arc from the root has that label, and no other arc has it.
-    """
-    scores, of = np.asarray(label_scores, np.float64), np.asarray(heads, np.int64)
-    if scores.ndim != 3 or scores.shape[:2] != (len(of) + 1, len(of) + 1):
-        raise ValueError(f"label scores of shape {scores.shape} for {len(of)} words")
-    chosen = scores[np.arange(1, len(of) + 1), of]  # (n, labels)
-    if root_label is None:
-        return chosen.argmax(1)
-    chosen = chosen.copy()
-    chosen[:, root_label] = -np.inf
-    return np.where(of == 0, root_label, chosen.argmax(1))
 
 
 def tree_score(scores: ArrayLike, heads: ArrayLike) -> float:

@@ -72,8 +72,8 @@ def test_files_and_folders_by_name(tmp_path: Path) -> None:
         ("a.tsv", b"Did M0\tx\n\tSELECT\n", r"a.tsv:2: found '\\tSELECT'"),
         ("a.txt", b"Did M0\nDid \xff\n", "a.txt:2: .*UTF-8"),
         ("a.txt", b"M" * (MAX_LINE + 1), f"at most {MAX_LINE}"),
-        ("a.txt.gz", b"Did M0", "cannot be uncompressed"),
-        ("a.txt.gz", gzip.compress(b"Did M0 " * 50, mtime=0)[:-9], "cannot be uncompressed"),
+        ("a.txt.gz", b"Did M0", "cannot be unpacked"),
+        ("a.txt.gz", gzip.compress(b"Did M0 " * 50, mtime=0)[:-9], "cannot be unpacked"),
         ("a.json", b"[", r"a.json:1: found no JSON"),
         ("a.json", b"[" * 100_000, r"a.json: found no JSON"),
         ("a.json", b"\xff", r"a.json:1: .*UTF-8"),
@@ -145,6 +145,9 @@ def test_a_folder_of_treebanks(tmp_path: Path) -> None:
     )
     sentences = conllu.parse((out / "train.conllu").read_text(encoding="utf-8"))
     assert [sentence.metadata["sent_id"] for sentence in sentences] == ["train-1", "train-3"]
+    assert "row" not in sentences[0].metadata
+    [first] = conllu.parse((out / "rows.conllu").read_text(encoding="utf-8"))
+    assert first.metadata["row"] == "0", "as the files that split a dataset count"
     train, other = accounts["train"], accounts["rows"]
     assert (train.questions, train.covered, train.words, train.longest, train.projective) == (3, 2, 9, 5, 2)
     assert train.depths == {1: 1, 2: 1}

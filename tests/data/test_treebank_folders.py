@@ -62,7 +62,7 @@ def test_a_corpus_and_a_split_file(file: str, tmp_path: Path) -> None:
     split(tmp_path / file, [5, 0], [2], [3, 1])
     assert names(tmp_path) == {"train": ["f", "a"], "dev": ["c"], "test": ["d", "b"]}
     data = read_treebank(tmp_path)
-    assert data.name == f"{tmp_path.name}-mcd1"
+    assert (data.name, data.split, data.missing) == (f"{tmp_path.name}-mcd1", "mcd1", {})
     split(tmp_path / file, [5, 0], [2], [3])
     assert read_treebank(tmp_path).fingerprint != data.fingerprint
 
@@ -72,13 +72,13 @@ def test_several_split_files(tmp_path: Path) -> None:
     split(tmp_path / "mcd1.json", [0], [1], [2])
     split(tmp_path / "mcd2.json.gz", [2], [1], [0])
     assert names(tmp_path, split="mcd2")["train"] == ["c"]
-    with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; say which"):
+    with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected to be told which"):
         treebank_files(tmp_path)
     with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected mcd3.json or"):
         treebank_files(tmp_path, split="mcd3")
 
 
-@pytest.mark.parametrize("key", ["question_id", "questionIdx", "sent_id"])
+@pytest.mark.parametrize("key", ["row", "question_id", "questionIdx", "sent_id"])
 def test_sentences_that_say_their_row(key: str, tmp_path: Path) -> None:
     corpus(tmp_path, *(sentence(name, f"# {key} = {row}") for row, name in ((7, "h"), (2, "c"), (0, "a"))))
     split(tmp_path / "mcd1.json", [0], [2], [7])
@@ -88,6 +88,24 @@ def test_sentences_that_say_their_row(key: str, tmp_path: Path) -> None:
 def test_sentences_that_are_only_counted(tmp_path: Path) -> None:
     corpus(tmp_path, *(sentence(name, f"# sent_id = {number}") for number, name in enumerate("abc", start=1)))
     split(tmp_path / "mcd1.json", [0], [1], [2])
+    assert names(tmp_path) == {"train": ["a"], "dev": ["b"], "test": ["c"]}
+
+
+def test_rows_without_a_tree(tmp_path: Path) -> None:
+    corpus(tmp_path, *(sentence(f"w{row}", f"# row = {row}") for row in range(1, 60) if row != 7))
+    (tmp_path / "derived.json").write_text("{}")  # tells where the trees come from, and splits nothing
+    split(tmp_path / "mcd1.json", list(range(40)), [40, 41], list(range(42, 60)))
+    data = read_treebank(tmp_path)
+    assert (data.split, data.missing) == ("mcd1", {"train": 2})  # the rows 0 and 7 of 40
+    assert names(tmp_path)["train"] == [f"w{row}" for row in range(1, 40) if row != 7]
+    split(tmp_path / "mcd1.json", list(range(40)), [40, 60], list(range(42, 60)))
+    with pytest.raises(DataError, match="none is row 60 of devIdxs"):  # half of dev
+        read_treebank(tmp_path)
+
+
+def test_rows_that_happen_to_be_counted_from_one(tmp_path: Path) -> None:
+    corpus(tmp_path, *(sentence(name, f"# row = {row}") for row, name in enumerate("abc", start=1)))
+    split(tmp_path / "mcd1.json", [1], [2], [3])
     assert names(tmp_path) == {"train": ["a"], "dev": ["b"], "test": ["c"]}
 
 

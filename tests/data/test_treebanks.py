@@ -15,7 +15,6 @@ from edge_transformer.data.treebanks import (
     DependencySentence,
     read_conllu,
     read_conllu_lines,
-    read_text_lines,
     tree_problem,
     write_conllu,
 )
@@ -178,8 +177,9 @@ def test_files_without_heads_are_there_to_be_parsed() -> None:
         (rows(2, 1), 1, "no root", "one word with head 0"),
         (rows(0, 1, 4, 3), 3, "a cycle", "a tree"),
         (rows(0, 2), 2, "a cycle", "a tree"),
-        (rows(0, relation="_"), 1, "DEPREL _", "a relation"),
+        (rows(0, relation="_"), 1, "DEPREL '_'", "a relation"),
         (rows(0, relation=""), 1, "DEPREL", "a relation"),
+        (rows(0, relation="pu nct"), 1, "DEPREL 'pu nct'", "a relation, without spaces"),
         (rows(0) + rows(0), 2, "ID 1", "2 for the next word"),
         (rows(0, 1).replace("2\tw2", "3\tw2"), 2, "ID 3", "2 for the next word"),
         (rows(0).replace("1\t", "01\t", 1), 1, "ID 01", "1 for the next word"),
@@ -231,21 +231,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         list(read_conllu(path))
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
-def test_tokenised_text() -> None:
-    sentences = list(read_text_lines(["\ufeffAnn  ran\t.\r\n", "\n", "Hé\u00a0! #"], "text"))
-    assert [sentence.words for sentence in sentences] == [("Ann", "ran", "."), ("Hé\u00a0!", "#")]
-    assert [sentence.line for sentence in sentences] == [1, 3]
-    assert sentences[0].text.splitlines()[:2] == ["# text = Ann ran .", "1\tAnn" + "\t_" * 8]
-    parsed = sentences[1].with_tree((0, 1), ("root", "dep"))
-    [again] = read(parsed.text)
-    assert (again.words, again.heads) == (parsed.words, (0, 1))
-    with pytest.raises(DataError, match=r"text:1: found a sentence of 3 words; expected at most 2"):
-        list(read_text_lines(["a b c"], "text", max_words=2))
-    with pytest.raises(DataError, match=r"text:1: found a line of"):
-        list(read_text_lines(["a" * (MAX_LINE + 1)], "text"))
+# --- words ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [[], [""], ["a\tb"], ["a\nb"], ["a\r"]])

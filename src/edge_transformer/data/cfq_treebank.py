@@ -5,12 +5,9 @@ Nothing is guessed: a question that the grammar does not cover is listed with it
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -19,8 +16,10 @@ from ..errors import DataError, UserError
 from ..files import fingerprint, replacing, write_text
 from .cfq_dependencies import CfqParser, CfqTree, NotCovered
 from .clutrr import no_text
+from .pairs import open_text
+from .treebank_folders import DESCRIPTION_FILE
 
-NOT_COVERED_FILE, DESCRIPTION_FILE = "not-covered.txt", "derived.json"
+NOT_COVERED_FILE = "not-covered.txt"
 MAX_LINE = 100_000  # characters; a question of CFQ and its query have some hundreds
 QUESTION_FIELD = "questionPatternModEntities"
 _FOLDER_SUFFIXES = (".tsv", ".json")  # what is taken from a folder, also where it is compressed
@@ -73,10 +72,10 @@ class Account:
         return asdict(self) | ordered
 
 
-def conllu_sentence(tree: CfqTree, name: str) -> str:
-    """A tree as CoNLL-U, with the empty line behind it."""
+def conllu_sentence(tree: CfqTree, name: str, row: int | None = None) -> str:
+    """A tree as CoNLL-U, with the empty line behind it; `row` is its place in a dataset that other files split."""
     columns = tree.columns()
-    lines = [f"# sent_id = {name}", f"# text = {' '.join(tree.words)}"]
+    lines = [f"# sent_id = {name}", *([] if row is None else [f"# row = {row}"]), f"# text = {' '.join(tree.words)}"]
     for number, ((form, lemma, tag, kind), (head, relation)) in enumerate(
         zip(columns, tree.arcs(), strict=True), start=1
     ):
@@ -111,28 +110,13 @@ def read_questions(path: str | Path) -> Iterator[Question]:
     """The questions of a file, as they are asked for: lines of text, tab-separated lines, or official rows in JSON."""
     path = Path(path)
     count = 0
-    with _opened(path) as file:
+    with open_text(path) as file:
         for question in _rows(file, path) if _plain_suffix(path) == ".json" else _lines(file, path):
             count += 1
             yield question
     if not count:
         expected = _ROWS if _plain_suffix(path) == ".json" else _LINES
         raise DataError(path, 1, "no questions", f"at least one: {expected}")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
-                yield file
-        else:
-            with open(path, encoding="utf-8-sig") as file:
-                yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(path, None, f"bytes that cannot be uncompressed ({error})", "a whole .gz file") from error
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
 
 
 def _lines(file: IO[str], path: Path) -> Iterator[Question]:
@@ -204,7 +188,8 @@ def _write(
             missed.append(f"{path.name}:{number}\t{' '.join(question.split())}\t{error}\n")
         else:
             account.add(tree)
-            file.write(conllu_sentence(tree, f"{name}-{number}"))
+            row = number - 1 if _plain_suffix(path) == ".json" else None
+            file.write(conllu_sentence(tree, f"{name}-{number}", row))
         if progress:
             progress(1)
     if not account.covered:

@@ -10,6 +10,7 @@ the `group` its score counts for. Every line of a file has the same columns.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from .clutrr import no_text
 MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 512  # a model keeps a vector for each pair of them
 MAX_COLUMNS = 64
+_JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,14 @@ def read_token_graph_lines(lines: Iterable[str], source: str | Path) -> Iterator
             yield graph
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
+
+
+def text_or_json(line: str, source: str | Path, number: int) -> Any:
+    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
+
+    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
+    """
+    return json_of_line(line, source, number) if _JSON.match(line) else line.strip(" \t\r\n")
 
 
 def json_of_line(line: str, source: str | Path, number: int) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError, UserError
@@ -17,6 +17,8 @@ from ..files import fingerprint
 from .split_files import SPLITS, read_split_file
 from .treebanks import MAX_WORDS, DependencySentence, read_conllu
 
+DESCRIPTION_FILE = "derived.json"  # what trees were made from: no file that splits them
+MOST_MISSING = 0.05  # of the rows of a split may have no tree; with more, corpus and split do not belong together
 _ROW_COMMENT = re.compile(r"#\s*(question_?idx?|cfq_?idx?|row|sent_id)\s*=\s*(.*?)\s*", re.IGNORECASE)
 
 
@@ -27,6 +29,8 @@ class TreebankData:
     name: str
     fingerprint: str  # of the bytes of all files read
     splits: dict[str, tuple[DependencySentence, ...]]
+    split: str | None = None  # the name of the file that splits the corpus, such as mcd1
+    missing: dict[str, int] = field(default_factory=dict)  # rows of each split of which the corpus has no tree
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,10 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
         expected = f"{split or 'mcd1'}.json or {split or 'mcd1'}.json.gz beside {trees[0].name}"
         raise UserError(f"{folder}: found {_names(split_files.values()) or 'no split file'}; expected {expected}")
     if split is None and len(split_files) > 1:
-        raise UserError(f"{folder}: found {_names(split_files.values())}; say which of them splits {trees[0].name}")
+        names = " or ".join(f"--set data.split={name}" for name in split_files)
+        raise UserError(
+            f"{folder}: found {_names(split_files.values())}; expected to be told which splits {trees[0].name}: {names}"
+        )
     return TreebankFiles({}, trees[0], split_files[split or next(iter(split_files))])
 
 
@@ -106,39 +113,45 @@ def read_treebank(
         return TreebankData(name, fingerprint(files.paths), read)
     rows = read_split_file(files.split_file)
     corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
-    numbers = _row_numbers(corpus)
+    numbers = _said_rows(corpus)
+    most_missing = MOST_MISSING if numbers else 0.0  # sentences that are only counted leave no gaps
+    numbers = numbers or {row: row for row in range(len(corpus))}
+    parts: dict[str, tuple[DependencySentence, ...]] = {}
+    missing: dict[str, int] = {}
     for part in splits:
-        for row in rows[part]:
-            if row not in numbers:
-                have = f"{len(corpus)} sentences, of which none is row {row} of {part}Idxs in {files.split_file.name}"
-                raise DataError(files.corpus, None, have, "the corpus that this split is made for")
-    parts = {part: tuple(corpus[numbers[row]] for row in rows[part]) for part in splits}
+        there = [row for row in rows[part] if row in numbers]
+        if len(there) < (1 - most_missing) * len(rows[part]):
+            row = next(row for row in rows[part] if row not in numbers)
+            have = f"{len(corpus)} sentences, of which none is row {row} of {part}Idxs in {files.split_file.name}"
+            raise DataError(files.corpus, None, have, "the corpus that this split is made for")
+        parts[part] = tuple(corpus[numbers[row]] for row in there)
+        missing |= {part: len(rows[part]) - len(there)} if len(there) < len(rows[part]) else {}
     stem = files.split_file.name.removesuffix(".gz").removesuffix(".json")
-    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts)
+    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts, stem, missing)
 
 
-def _row_numbers(corpus: Sequence[DependencySentence]) -> dict[int, int]:
-    """The place of each row of the dataset in its corpus.
+def _said_rows(corpus: Sequence[DependencySentence]) -> dict[int, int] | None:
+    """The place of each row of the dataset in its corpus, where every sentence says its row in a comment.
 
-    Where every sentence says its row in a comment (`# question_id = 7`, or a `sent_id` that is a number), that counts:
-    the corpus may be in another order, or a part of the whole. Sentences that are only counted from 1, or say nothing,
-    are the rows in order.
+    Such are `# row = 7`, `# question_id = 7`, or a `sent_id` that is a number: the corpus may be in another order, or a
+    part of the whole. Sentences that are only counted from 1, or say nothing, are the rows in order.
     """
-    in_order = {row: row for row in range(len(corpus))}
     said: dict[str, list[int]] = {}
     for sentence in corpus:
         for comment in sentence.comments:
             match = _ROW_COMMENT.fullmatch(comment)
             if match and match[2].isdecimal() and len(match[2]) < 10:
                 said.setdefault(match[1].lower(), []).append(int(match[2]))
-    for _, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last: it may mean less
-        if len(numbers) == len(corpus) == len(set(numbers)) and numbers != list(range(1, len(corpus) + 1)):
+    for name, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last: it may mean less
+        only_counted = name != "row" and numbers == list(range(1, len(corpus) + 1))
+        if len(numbers) == len(corpus) == len(set(numbers)) and not only_counted:
             return {row: place for place, row in enumerate(numbers)}
-    return in_order
+    return None
 
 
 def _split_files(folder: Path) -> list[Path]:
-    return sorted(path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
+    found = (path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
+    return sorted(path for path in found if path.name != DESCRIPTION_FILE)
 
 
 def _is_split(path: Path, split: str) -> bool:

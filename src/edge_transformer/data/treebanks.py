@@ -26,6 +26,7 @@ MAX_LINE = 1_000_000  # characters
 MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
 MAX_ID = 9  # digits
 NO_VALUE = "_"
+ROW_OF_CONLLU = re.compile(r"\d+(-\d+|\.\d+)?\t")  # how a line begins that is no comment
 _COLUMNS = "10 columns with tabs between them: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 _ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL, _DEPS, _COUNT = 0, 1, 3, 4, 6, 7, 8, 10
 _Id = int | tuple[int, str, int]  # a word, a multi-word token (3, "-", 4) or an empty node (5, ".", 1)
@@ -85,7 +86,7 @@ class DependencySentence:
             found = f"{len(heads)} heads and {len(relations)} relations"
             raise DataError(self.source, self.line, found, f"one of each for every one of the {self.size} words")
         for relation in relations:
-            if not relation or relation == NO_VALUE or any(letter.isspace() for letter in relation):
+            if not _is_relation(relation):
                 raise DataError(self.source, self.line, f"relation {relation!r}", "a text without spaces")
         problem = tree_problem(heads)
         if problem:
@@ -146,25 +147,6 @@ def read_conllu_lines(
         raise no_text(source, number, error) from error
     if block:
         yield _sentence(tuple(block), name, number - len(block) + 1, trees, max_words)
-
-
-def read_text_lines(
-    lines: Iterable[str], source: str | Path, max_words: int = MAX_WORDS
-) -> Iterator[DependencySentence]:
-    """Read tokenised text, one sentence a line with spaces between the words; blank lines are passed over."""
-    number = 0
-    try:
-        for number, line in enumerate(lines, start=1):
-            if len(line) > MAX_LINE:
-                raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-            line = line.removeprefix("\ufeff") if number == 1 else line
-            words = [sys.intern(word) for word in re.split(r"[ \t\r\n]+", line) if word]
-            if len(words) > max_words:
-                raise DataError(source, number, f"a sentence of {len(words)} words", f"at most {max_words}")
-            if words:
-                yield replace(DependencySentence.of_words(words), source=str(source), line=number)
-    except UnicodeDecodeError as error:
-        raise no_text(source, number, error) from error
 
 
 def write_conllu(path: str | Path, sentences: Iterable[DependencySentence]) -> int:
@@ -247,14 +229,20 @@ def _tree(rows: list[list[str]], places: list[int], source: str) -> tuple[tuple[
         head = _parse_head(row[_HEAD])
         if head is None:
             raise DataError(source, number, f"HEAD {row[_HEAD]}", f"0 for the root, or a word, 1 to {len(rows)}")
-        if row[_DEPREL] in ("", NO_VALUE):
-            raise DataError(source, number, f"DEPREL {row[_DEPREL]}", "a relation; dep is one for what is not known")
+        if not _is_relation(row[_DEPREL]):
+            expected = "a relation, without spaces; dep is one for what is not known"
+            raise DataError(source, number, f"DEPREL {row[_DEPREL]!r}", expected)
         heads.append(head)
     problem = tree_problem(heads)
     if problem:
         word, found, expected = problem
         raise DataError(source, places[word - 1], found, expected)
     return tuple(heads), tuple(sys.intern(row[_DEPREL]) for row in rows)
+
+
+@lru_cache(maxsize=65536)
+def _is_relation(name: str) -> bool:
+    return name not in ("", NO_VALUE) and not any(letter.isspace() for letter in name)
 
 
 @lru_cache(maxsize=65536)

@@ -72,6 +72,7 @@ class TreebankTask(SplitTaskData):
         self, data: TreebankData, files_hash: str, settings: TreebankSettings, model: TreeParser | None = None
     ) -> None:
         self._name, self._fingerprint, self._settings = data.name, files_hash, settings
+        self._split, self._missing = data.split, data.missing
         most = settings.max_tokens or MAX_WORDS
         trees = data.splits.get("train", ())
         self._train = [tree for tree in trees if tree.size <= most]
@@ -154,7 +155,7 @@ class TreebankTask(SplitTaskData):
         return self._table.sizes
 
     def identity(self) -> dict[str, Any]:
-        split = {"split": self._settings.split} if self._settings.split else {}
+        split = {"split": self._split} if self._split else {}
         return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **split}
 
     def notes(self) -> list[str]:
@@ -163,6 +164,8 @@ class TreebankTask(SplitTaskData):
             most = self._settings.max_tokens or MAX_WORDS
             kept = f"{len(self._train):,} are trained on"
             notes.append(f"train: {self._left_out:,} sentences have more than {most} words and are left out; {kept}")
+        for split, count in self._missing.items():
+            notes.append(f"{split}: {count:,} rows of {self._split} have no tree in the corpus and are left out")
         for split, trees in self._splits.items():
             unseen = sum(any(relation not in self.labels for relation in tree.relations) for tree in trees)
             if unseen:
@@ -195,14 +198,20 @@ class TreebankTask(SplitTaskData):
 
     @torch.no_grad()
     def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
-        """Labelled and unlabelled attachment, and the part of sentences without a mistake."""
+        """Labelled and unlabelled attachment, and the part of sentences without a mistake; see `treebank_scores.py`."""
         gold = self._splits[split]
         found = predict_trees(_parser(model), model, self._types, self._tables[split], device, progress)
         counts = TreeCounts()
         for tree, (heads, relations) in zip(gold, trees_of(found, [t.size for t in gold], self.labels), strict=True):
             counts.add(tree.heads, tree.relations, heads, relations)
         prefix = "valid " if split == "dev" else ""  # the name that says: recipes may be chosen by it
-        return {f"{prefix}LAS": counts.las, f"{prefix}UAS": counts.uas, f"{prefix}EM": counts.exact}
+        return {
+            f"{prefix}LAS": counts.las,
+            f"{prefix}UAS": counts.uas,
+            f"{prefix}EM": counts.exact,
+            f"{prefix}CLAS": counts.clas,
+            f"{prefix}EM/content": counts.exact_content,
+        }
 
 
 def root_label(trees: Sequence[DependencySentence]) -> str | None:

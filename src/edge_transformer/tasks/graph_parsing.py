@@ -19,7 +19,7 @@ from ..data.clutrr import no_text
 from ..data.exchange import Exchange
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
-from ..data.token_graphs import MAX_TOKENS, TokenGraph, json_of_line, tokens_from_json
+from ..data.token_graphs import MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
 from ..data.vocab import Vocab
 from ..encoder import Encoded
 from ..errors import DataError, UserError
@@ -193,14 +193,13 @@ def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str
 
 
 def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, ...]]:
-    """Sentences one a line, as JSON where a line begins with "{" or "[", else as text; blank lines are passed over."""
+    """Sentences one a line, as JSON (`text_or_json`) or as text; blank lines are passed over."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
             text = line.removeprefix("\ufeff").strip()
             if text:
-                value = json_of_line(text, source, number) if text[0] in "{[" else text
-                yield read_sentence(value, source, number)
+                yield read_sentence(text_or_json(text, source, number), source, number)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
 

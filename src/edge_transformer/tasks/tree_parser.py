@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ..baselines import SEQUENCE_KINDS
 from ..config import require_choice, require_fraction, require_positive
 from ..data.sentences import SentenceTable
-from ..data.token_graphs import json_of_line, tokens_from_json
+from ..data.token_graphs import text_or_json, tokens_from_json
 from ..data.treebanks import DependencySentence
 from ..data.vocab import Vocab
 from ..data.words import Lexicon, WordTypes
@@ -91,7 +91,7 @@ class TreeParser(TaskModel):
         return self.head(encoded)[:, 1:]
 
     def loss(self, logits: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
-        """The summed loss. heads and labels: `[batch, n]`, labels counted from 0; negative ones are left out.
+        """The summed loss. heads and labels: `[batch, n]`, labels counted from 0.
 
         With `scores: pairs`, n + 1 questions a word, each with the right label or null for an answer; with `heads` two
         of them, which of the n other nodes is the head and then which label the arc to it has.
@@ -147,13 +147,12 @@ class TreeParser(TaskModel):
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any]]:
-        """The trees of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
+        """The trees of lines: JSON as `predict` takes it (`text_or_json`), or plain sentences."""
 
         def sentences() -> Iterator[DependencySentence]:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    value = json_of_line(line, source, number) if line.lstrip()[0] in "{[" else line
-                    yield read_words(value, source, number)
+                    yield read_words(text_or_json(line, source, number), source, number)
 
         yield from map(tree_as_json, self.parse_stream(sentences(), pausing))
 
