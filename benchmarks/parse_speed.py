@@ -40,7 +40,7 @@ def main() -> None:
     found: dict[str, float] = {"threads": arguments.threads}
     for split, rows in read_cogs(arguments.data, arguments.splits).splits.items():
         sentences = [row.tokens for row in rows]
-        seconds = median(_seconds(partial(model.parse, sentences)) for _ in range(arguments.times))
+        seconds = median(seconds_for(partial(model.parse, sentences)) for _ in range(arguments.times))
         found[f"{split} sentences a second"] = len(sentences) / seconds
     command = [sys.executable, "-m", "edge_transformer", "parse", SENTENCE, "--threads", str(arguments.threads)]
     limited = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads)}
@@ -49,7 +49,7 @@ def main() -> None:
         return subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=limited)
 
     answer()  # the files of the packages are then in memory
-    found["seconds to the first answer"] = median(_seconds(answer) for _ in range(arguments.times))
+    found["seconds to the first answer"] = median(seconds_for(answer) for _ in range(arguments.times))
     for name, value in found.items():
         print(f"{name}: {value:.4g}")
     if arguments.json:
@@ -57,7 +57,7 @@ def main() -> None:
             path.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_for(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

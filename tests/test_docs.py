@@ -1,10 +1,11 @@
-"""The examples of docs/your-own-data.md, taken from the page and run (with fewer epochs); numbers of other pages."""
+"""The examples of docs about data, taken from the pages and run (with fewer epochs); numbers of other pages."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 from edge_transformer.cli import app
+from edge_transformer.tasks.dependency import TreebankSettings
+from edge_transformer.tasks.tree_parser import TreeParserOptions
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/your-own-data.md").read_text(encoding="utf-8")
 SMALLER = ["--set", "model.dim=16", "--set", "train.epochs=1", "--threads", "1"]
 
 
-def section(title: str) -> str:
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(title: str, page: str = PAGE) -> str:
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def run(command: str, *more: str) -> str:
@@ -58,6 +61,25 @@ def test_relations_in_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     run(train, *SMALLER)
     assert "100.0" in run(evaluate, "--threads", "1")  # there is but one answer
     assert "100.0" in run(elsewhere, "--threads", "1")
+
+
+def test_treebanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs/treebanks.md").read_text(encoding="utf-8")
+    train, evaluate, parse = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
+    tree = "# text = Ann ran\n1\tAnn\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-treebank").mkdir()
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"my-treebank/{name}.conllu").write_text(tree * 10)
+    (tmp_path / "text.txt").write_text("Ann ran\nran Bob\n")
+    run(train, *SMALLER)
+    scores = run(evaluate, "--threads", "1")
+    assert all(score in scores for score in re.findall(r"^\| `(\w+)`", section("Scores", text), flags=re.MULTILINE))
+    assert run(parse, "--threads", "1").splitlines()[:2] == ["# text = Ann ran", "1\tAnn\t_\t_\t_\t_\t2\tnsubj\t_\t_"]
+    known = {**asdict(TreebankSettings()), **asdict(TreeParserOptions())}
+    for name in re.findall(r"`(?:data|model)\.(\w+)`", section("Settings", text)):
+        assert name in known
+    assert set(asdict(TreebankSettings())) <= set(re.findall(r"`data\.(\w+)`", section("Settings", text)))
 
 
 CONTROLS = ("", "balanced_", "random_")
