@@ -145,7 +145,8 @@ def demo(
 def evaluate(
     run: RunArgument,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with test files.", show_default="the data of training")
+        Path | None,
+        typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
     ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
     threads: ThreadsOption = None,

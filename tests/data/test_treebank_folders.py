@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.treebank_folders import read_treebank, treebank_files
+from edge_transformer.data.treebank_folders import read_treebank, treebank_files, treebank_paths, treebank_splits
 from edge_transformer.errors import DataError, UserError
 
 EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
@@ -114,6 +114,13 @@ def test_a_split_of_another_corpus(tmp_path: Path) -> None:
     split(tmp_path / "mcd1.json", [0], [1], [3])
     with pytest.raises(DataError, match=r"CFQ-corpus.conllu: found 3 sentences, of which none is row 3 of testIdxs"):
         read_treebank(tmp_path)
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "some.conllu"
+    path.write_text(sentence("a") + sentence("b"))
+    assert names(path) == {"test": ["a", "b"]}
+    assert (treebank_splits(path), treebank_paths(path)) == (["test"], [path])
 
 
 def test_missing_files(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class TreebankFiles:
 def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: str | None = None) -> TreebankFiles:
     """Find the files for these splits. `split` names the split file, such as "mcd1", where a corpus has several."""
     folder = Path(folder)
+    if _is_treebank(folder):
+        return TreebankFiles({"test": folder})
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with .conllu files")
     trees = sorted(folder.glob("*.conllu"))
@@ -76,8 +78,13 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
 
 
 def treebank_splits(folder: str | Path) -> list[str]:
-    """The splits that a folder has: those with a file of their own, or all where a corpus is split by other files."""
+    """The splits that a folder has: those with a file of their own, or all where a corpus is split by other files.
+
+    In the place of a folder, a single file is one of test sentences.
+    """
     folder = Path(folder)
+    if _is_treebank(folder):
+        return ["test"]
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with .conllu files")
     trees = list(folder.glob("*.conllu"))
@@ -88,6 +95,8 @@ def treebank_splits(folder: str | Path) -> list[str]:
 def treebank_paths(folder: str | Path) -> list[Path]:
     """All files that hold the trees of a folder or split them, whatever is asked for."""
     folder = Path(folder)
+    if _is_treebank(folder):
+        return [folder]
     trees = sorted(folder.glob("*.conllu"))
     named = [path for path in trees if any(_is_split(path, name) for name in SPLITS)]
     paths = named or [*trees, *_split_files(folder)]
@@ -152,6 +161,10 @@ def _said_rows(corpus: Sequence[DependencySentence]) -> dict[int, int] | None:
 def _split_files(folder: Path) -> list[Path]:
     found = (path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
     return sorted(path for path in found if path.name != DESCRIPTION_FILE)
+
+
+def _is_treebank(path: Path) -> bool:
+    return path.suffix == ".conllu" and path.is_file()
 
 
 def _is_split(path: Path, split: str) -> bool:
