@@ -211,10 +211,21 @@ def test_samples_depend_on_the_seed_only() -> None:
     assert draw(table, 20) != draw(table, 20, seed=1)
 
 
+def test_sources_with_generators_of_their_own() -> None:
+    table = random_table(3)
+
+    def generators(*seeds: int) -> list[torch.Generator]:
+        return [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    both = sample(table, sources(2), end=END, limit=9, generator=generators(5, 6))
+    assert sample(table, sources(2)[1:], end=END, limit=9, generator=generators(6)) == both[1:]
+    assert sample(table, sources(1), end=END, limit=9, generator=generators(5)[0]) == both[:1]
+
+
 def test_cold_samples_are_greedy() -> None:
     table = random_table(4)
     best = [sequence.tokens for sequence in greedy(table, sources(), end=END, limit=8)]
-    for options in ({"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}):
+    for options in ({"temperature": 1e-6}, {"temperature": 1e-310}, {"top_k": 1}, {"top_p": 1e-9}):
         found = sample(table, sources(), end=END, limit=8, **options)
         assert [sequence.tokens for sequence in found] == best
 
@@ -280,7 +291,11 @@ def test_no_sources() -> None:
         (greedy, {"limit": 0}, "limit must be at least 1"),
         (beam_search, {"beams": 0}, "beams must be at least 1"),
         (beam_search, {"beams": 2, "n_best": 3}, "n_best between 1 and beams"),
+        (beam_search, {"length_penalty": 1000.0}, "length_penalty must be -5 to 5"),
+        (beam_search, {"length_penalty": math.nan}, "length_penalty must be -5 to 5"),
         (sample, {"temperature": 0.0}, "temperature must be above 0"),
+        (sample, {"temperature": math.inf}, "temperature must be above 0 and finite"),
+        (sample, {"generator": []}, "0 generators for 6 sources"),
         (sample, {"top_k": 0}, "top_k must be at least 1"),
         (sample, {"top_p": 1.5}, "top_p must be above 0"),
     ],

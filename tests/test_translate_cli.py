@@ -20,7 +20,7 @@ WORDS = Vocab.of(["jump", "run", "twice", "JUMP", "RUN"])
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    torch.manual_seed(0)
+    torch.manual_seed(11)  # it says something to everything, and not the same
     folder = tmp_path_factory.mktemp("models") / "run"
     save_model(Translator({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, WORDS, longest=2), "seq2seq", folder)
     return str(folder)
@@ -34,13 +34,30 @@ def ask(*arguments: str, text: str | None = None) -> Result:
 
 
 def test_one_line_for_each_text(run: str, tmp_path: Path) -> None:
-    lines = 'jump twice\n\n{"source": "run"}\n["run", "twice"]\n'
+    lines = 'jump twice\n\n{"source": "run"}\n["run", "twice"]\n  \n[jump]\n'
     result = ask(run, text=lines)
     assert result.exit_code == 0, result.output
-    assert len(result.stdout.splitlines()) == 3
+    answers = result.stdout.split("\n")
+    assert [bool(answer) for answer in answers] == [True, False, True, True, False, True, False]
     (tmp_path / "lines.txt").write_text(lines)
     assert ask(run, "--input", str(tmp_path / "lines.txt")).stdout == result.stdout
-    assert ask(run, "jump twice").stdout.splitlines() == result.stdout.splitlines()[:1]
+    assert ask(run, "jump twice").stdout.splitlines() == answers[:1]
+    values = [json.loads(line) for line in ask(run, "--json", text=lines).stdout.splitlines()]
+    assert [value["target"] for value in values] == answers[:-1]
+    assert values[1] == {"source": "", "target": ""}
+    blocks = ask(run, "--nbest", "2", text=lines).stdout.split("\n")
+    assert [bool(line) for line in blocks] == [
+        *(each for filled in (True, False, True, True, False, True) for each in [filled] * 2 * filled + [False]),
+        False,
+    ]
+    assert json.loads(ask(run, "--json", "--nbest", "2", text="\n").stdout)["candidates"] == []
+
+
+def test_fields_of_questions_come_back(run: str) -> None:
+    line = '{"id": 7, "source": "run", "note": {"by": "Ann"}, "target": "ours wins"}'
+    value = json.loads(ask(run, "--json", text=line).stdout)
+    assert (value["id"], value["note"], value["source"]) == (7, {"by": "Ann"}, "run")
+    assert value["target"] != "ours wins"
 
 
 def test_json_and_several_translations(run: str) -> None:
@@ -59,8 +76,25 @@ def test_json_and_several_translations(run: str) -> None:
 
 def test_remarks_go_to_standard_error(run: str) -> None:
     result = ask(run, "fly")
-    assert "warning: the model does not know fly: fly" in result.stderr
+    assert "warning: the model does not know fly\n" in result.stderr
     assert len(result.stdout.splitlines()) == 1
+    result = ask(run, text=f"jump ?\n{' '.join(f'w{n}' for n in range(500))}\n")
+    assert "warning: standard input:1: left out ?, which the model does not know\n" in result.stderr
+    known = "w0, w1, w2, w3, w4 and 495 more"
+    assert f"warning: standard input:2: the model does not know {known}\n" in result.stderr
+    assert max(map(len, result.stderr.splitlines())) < 120
+
+
+def test_random_translations(run: str) -> None:
+    first = ask(run, "--sample", "4", text="jump\nrun twice\n").stdout
+    assert first == ask(run, "--sample", "4", text="jump\nrun twice\n").stdout
+    assert first.split("\n\n")[0] == ask(run, "--sample", "4", "jump").stdout.strip()
+    assert first != ask(run, "--sample", "4", "--seed", "2", text="jump\nrun twice\n").stdout
+    assert [len(block.splitlines()) for block in first.removesuffix("\n\n").split("\n\n")] == [4, 4]
+    value = json.loads(ask(run, "--sample", "4", "--json", "--temperature", "2", "--top-p", "0.9", "jump").stdout)
+    assert len(value["candidates"]) == 4
+    greedy = ask(run, "jump").stdout
+    assert ask(run, "--sample", "1", "--top-k", "1", "jump").stdout == greedy
 
 
 @pytest.mark.parametrize(
@@ -70,6 +104,11 @@ def test_remarks_go_to_standard_error(run: str) -> None:
         ([" "], "found no word in the text"),
         (["--nbest", "3", "--beam", "2"], "3 translations of a beam of 2; expected 1 to 2"),
         (["--beam", "0"], "a beam of 0; expected 1 to"),
+        (["--beam", "4", "--length-penalty", "nan"], "a length penalty of nan; expected -5 to 5"),
+        (["--length-penalty", "1"], "a length penalty of 1.0 with greedy decoding"),
+        (["--top-k", "3"], "without samples"),
+        (["--sample", "3", "--nbest", "2"], "found samples and a beam, n-best"),
+        (["x " * 600], "the text:1: found 600 words; expected 1 to 512"),
         (["--limit", "0"], "a limit of 0 words"),
         (["--input", "no-such-file"], "no-such-file: No such file"),
     ],
@@ -79,9 +118,21 @@ def test_what_is_refused(arguments: list[str], message: str, run: str) -> None:
         ask(run, *arguments, text="")
 
 
-def test_broken_lines_are_named(run: str) -> None:
-    with pytest.raises(UserError, match="standard input:2: found"):
-        ask(run, text='jump\n{"text": "jump"}\n')
+def test_broken_lines_do_not_end_the_others(run: str) -> None:
+    lines = f'jump\n{{"id": 7}}\nrun\n{"run " * 600}\n{{"source": \njump\n'
+    result = CliRunner().invoke(app, ["translate", run], input=lines)
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception) == "standard input: 3 of 6 lines could not be translated"
+    answers = result.stdout.split("\n")
+    assert [bool(line) for line in answers] == [True, False, True, False, False, True, False]
+    assert answers[0] == answers[5]
+    told = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert [line.split(": found")[0] for line in told] == [f"error: standard input:{line}" for line in (2, 4, 5)]
+    result = CliRunner().invoke(app, ["translate", run, "--json"], input=lines)
+    values = [json.loads(line) for line in result.stdout.splitlines()]
+    assert ["error" in value for value in values] == [False, True, False, True, True, False]
+    assert values[1]["id"] == 7
+    assert values[3]["error"].startswith("standard input:4: found 600 words")
 
 
 def test_models_of_other_tasks() -> None:

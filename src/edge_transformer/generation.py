@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+MAX_LENGTH_PENALTY = 5.0  # either way; far more than anybody uses, and nothing overflows
+
 
 class IncrementalDecoder(Protocol):
     """A model that decodes one token after the other, with a state of its own making that `step` changes in place."""
@@ -60,7 +62,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
-    generator: torch.Generator | None = None,
+    generator: torch.Generator | Sequence[torch.Generator] | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[Generated]:
     """A random sequence for each source.
@@ -69,21 +71,32 @@ def sample(
         temperature: logits are divided by it; near 0 the most probable token always wins.
         top_k: only so many of the most probable tokens are drawn from.
         top_p: only the most probable tokens are drawn from, as few as have this probability together.
-        generator: makes the draws the same every time. It must be one of the CPU.
+        generator: makes the draws the same every time. It must be one of the CPU; with one for each source, what a
+            source gets does not depend on the others.
         end, limit, forbidden: as for `greedy`. The log-probabilities given back are the model's own.
     """
     _check(source, limit)
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, but is {temperature}; greedy() takes the most probable token")
+    if not 0 < temperature < torch.inf:
+        raise ValueError(
+            f"temperature must be above 0 and finite, but is {temperature}; greedy() takes the most probable token"
+        )
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1, but is {top_k}")
     if not 0 < top_p <= 1:
         raise ValueError(f"top_p must be above 0 and at most 1, but is {top_p}")
     # All draws at once: what a row draws does not depend on when the others end.
-    draws = torch.rand(len(source), limit, generator=generator, dtype=torch.float64)
+    if generator is None or isinstance(generator, torch.Generator):
+        draws = torch.rand(len(source), limit, generator=generator, dtype=torch.float64)
+    elif len(generator) != len(source):
+        raise ValueError(f"{len(generator)} generators for {len(source)} sources")
+    else:
+        draws = torch.zeros(len(source), limit, dtype=torch.float64)
+        for row, one in zip(draws, generator, strict=True):
+            row.uniform_(generator=one)
 
     def choose(step: int, rows: Tensor, logits: Tensor) -> Tensor:
-        ranked, token = (logits.double() / temperature).sort(dim=-1, descending=True, stable=True)
+        ranked, token = logits.double().sort(dim=-1, descending=True, stable=True)
+        ranked = (ranked - ranked[:, :1]) / temperature  # the best is 0 however cold it is: nothing overflows
         if top_k is not None:
             ranked[:, top_k:] = -torch.inf
         probability = ranked.softmax(-1)
@@ -174,6 +187,9 @@ def beam_search(
     _check(source, limit)
     if beams < 1 or not 1 <= n_best <= beams:
         raise ValueError(f"beams must be at least 1 and n_best between 1 and beams, but they are {beams} and {n_best}")
+    if not abs(length_penalty) <= MAX_LENGTH_PENALTY:
+        most = f"{-MAX_LENGTH_PENALTY:g} to {MAX_LENGTH_PENALTY:g}"
+        raise ValueError(f"length_penalty must be {most}, but is {length_penalty}")
 
     def score(log_probability: float, length: int) -> float:
         return log_probability / ((5 + length) / 6) ** length_penalty

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -13,7 +14,9 @@ from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
-    from .tasks.translator import Translation, Translator
+    from .tasks.translator import AnsweredLine, Translator
+
+SHOWN_WORDS = 5  # of those that a remark is about
 
 
 def translate(
@@ -26,10 +29,25 @@ def translate(
         typer.Option("--input", help="Texts, one a line; - is standard input.", show_default="standard input"),
     ] = None,
     beam: Annotated[
-        int | None, typer.Option(help="Width of a beam search.", show_default="as --nbest; 1 is greedy")
+        int | None, typer.Option(help="Width of a beam search.", show_default="greedy; with --nbest 4 or as many")
     ] = None,
     nbest: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
-    length_penalty: Annotated[float, typer.Option(help="Above 0 a beam prefers longer translations.")] = 0.0,
+    length_penalty: Annotated[
+        float, typer.Option(help="Above 0 a beam prefers longer translations, below 0 shorter ones; -5 to 5.")
+    ] = 0.0,
+    sample: Annotated[
+        int, typer.Option(min=0, help="So many random translations of each text.", show_default="the best ones")
+    ] = 0,
+    temperature: Annotated[
+        float, typer.Option(help="Of samples: below 1 they are nearer to the best, above 1 further away.")
+    ] = 1.0,
+    top_k: Annotated[
+        int | None, typer.Option(help="Of samples: drawn from so many best words.", show_default="all words")
+    ] = None,
+    top_p: Annotated[
+        float, typer.Option(help="Of samples: drawn from the fewest words that have this probability together.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same samples.")] = 1,
     limit: Annotated[
         int | None, typer.Option(help="Most words said.", show_default="twice the longest of training")
     ] = None,
@@ -38,9 +56,13 @@ def translate(
 ) -> None:
     """Translate texts: questions into queries, commands into actions, or what else the model was trained on.
 
-    Lines of standard input, or of a file, are texts or objects such as {"source": "Did M0 marry M1"}. Each is answered
-    with one line, without waiting for lines that have not come yet. With --nbest there is a line for each translation,
-    its log-probability before it and a tab between them, and an empty line after each text.
+    Lines of standard input, or of a file, are texts, lists such as ["Did", "M0", "marry", "M1"], or objects such as
+    {"source": "Did M0 marry M1"}, whose other fields come back with --json. Each is answered with one line, without
+    waiting for lines that have not come yet. With --nbest, or more than one --sample, there is a line for each
+    translation, its log-probability before it and a tab between them, and an empty line after each text.
+
+    An empty line is answered with an empty one. So is a line that cannot be translated, such as one of too many words;
+    an error names it, with --json in its place, the others are answered, and the exit code is 2.
 
     Examples:
 
@@ -49,31 +71,42 @@ def translate(
     - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 --nbest 3 --input questions.txt`
 
     - `edge-transformer translate runs/scan-cpu-scan-seed1 --beam 4 --json < commands.txt`
+
+    - `edge-transformer translate runs/scan-cpu-scan-seed1 "jump twice" --sample 5 --top-p 0.9`
     """
     if text is not None and source is not None:
         raise UserError(f"--input {source}: found a text as well; expected one of the two")
-    from .tasks.translator import Decoding
+    if text is not None and not text.split():
+        raise UserError(f"found no word in the text {text!r}; expected words with spaces between them")
+    from .tasks.decoding import Decoding, beams_for
 
-    how = Decoding(nbest if beam is None else beam, nbest, length_penalty, limit)
+    beams = beams_for(nbest) if beam is None else beam
+    how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)
     translator = _load(run, threads)
+    several = how.count > 1
     out = sys.stdout  # progress bars of rich take its place for the time they are shown
     if text is not None:
-        if not text.split():
-            raise UserError(f"found no word in the text {text!r}; expected words with spaces between them")
-        for found in translator.translate_lines([text], "the text", how=how):
-            _print(found, as_json, nbest, out)
+        for answered in translator.translate_lines([text], "the text", how=how):
+            if answered.line.error:
+                raise answered.line.error
+            _print(answered, "", as_json, several, out)
         return
     name = name_of(source)
+    failed = count = 0
     with open_lines(source, "texts") as lines, ExitStack() as stack:
         advance = None
         if source not in (None, STANDARD_INPUT):
             from .progress import bar
 
             advance = stack.enter_context(bar("translating")).advance
-        for found in translator.translate_lines(lines, name, lines.pausing, how):
-            _print(found, as_json, nbest, out)
+        for answered in translator.translate_lines(lines, name, lines.pausing, how):
+            count += 1
+            _print(answered, f"{name}:{answered.line.number}: ", as_json, several, out)
+            failed += answered.line.error is not None
             if advance:
                 advance(1)
+    if failed:
+        raise UserError(f"{name}: {failed:,} of {count:,} lines could not be translated")
 
 
 def _load(run: str, threads: int | None) -> Translator:
@@ -90,28 +123,47 @@ def _load(run: str, threads: int | None) -> Translator:
     return model
 
 
-def _print(found: list[Translation], as_json: bool, nbest: int, out: TextIO) -> None:
+def _print(answered: AnsweredLine, where: str, as_json: bool, several: bool, out: TextIO) -> None:
+    found = answered.translations
     if as_json:
-        value = found[0].to_json()
-        if nbest > 1:
-            names = ("target", "log_probability", "score", "finished")
-            each = [{name: item for name, item in one.to_json().items() if name in names} for one in found]
-            value["candidates"] = each
-        text = json_line(value)
-    elif nbest > 1:
+        text = json_line(_as_json(answered, several))
+    elif several:
         text = "".join(f"{one.log_probability:.4f}\t{one.text}\n" for one in found)
     else:
-        text = found[0].text
+        text = found[0].text if found else ""
     encoding = out.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=out, flush=True)
     if not as_json:
-        _remark(found[0])
+        _remark(answered, where)
 
 
-def _remark(translation: Translation) -> None:
+def _as_json(answered: AnsweredLine, several: bool) -> dict[str, Any]:
+    """Translations with the fields of the question beside them; of equal names ours win."""
+    fields, found = dict(answered.line.question.fields), answered.translations
+    if answered.line.error:
+        return fields | {"error": str(answered.line.error)}
+    value = fields | (found[0].to_json() if found else {"source": "", "target": ""})
+    if several:
+        names = ("target", "log_probability", "score", "finished")
+        value["candidates"] = [{name: item for name, item in one.to_json().items() if name in names} for one in found]
+    return value
+
+
+def _remark(answered: AnsweredLine, where: str) -> None:
     """Say on standard error what a reader of plain texts would not see."""
-    if translation.unknown:
-        words = ", ".join(translation.unknown)
-        print(f"warning: the model does not know {words}: {' '.join(translation.source)}", file=sys.stderr)
-    if not translation.finished:
-        print(f"warning: no end within the limit: {' '.join(translation.source)}", file=sys.stderr)
+    if answered.line.error:
+        print(f"error: {answered.line.error}", file=sys.stderr)
+    if not answered.translations:
+        return
+    first = answered.translations[0]
+    if first.unknown:
+        print(f"warning: {where}the model does not know {_listed(first.unknown)}", file=sys.stderr)
+    if first.left_out:
+        print(f"warning: {where}left out {_listed(first.left_out)}, which the model does not know", file=sys.stderr)
+    if not first.finished:
+        print(f"warning: {where}no end within the limit", file=sys.stderr)
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - SHOWN_WORDS
+    return ", ".join(words[:SHOWN_WORDS]) + (f" and {more} more" if more > 0 else "")

@@ -240,7 +240,7 @@ def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["predict", str(trained)], input=lines)
     assert [json.loads(line)["target"] for line in result.stdout.splitlines()] == ["RUN RUN", "LOOK", "WALK"]
     result = CliRunner().invoke(app, ["translate", str(trained)], input=lines)
-    assert result.stdout.splitlines() == ["RUN RUN", "LOOK", "WALK"]
+    assert result.stdout.splitlines() == ["RUN RUN", "", "LOOK", "WALK"]
     result = CliRunner().invoke(app, ["translate", str(trained), "run", "--nbest", "2", "--json"])
     [value] = map(json.loads, result.stdout.splitlines())
     assert value["candidates"][0]["target"] == value["target"] == "RUN"

@@ -11,7 +11,9 @@ import torch
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks import translator as module
-from edge_transformer.tasks.translator import Decoding, Translation, Translator
+from edge_transformer.tasks.decoding import Decoding
+from edge_transformer.tasks.questions import Question
+from edge_transformer.tasks.translator import Translation, Translator
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
@@ -24,35 +26,18 @@ def make(seed: int = 0, **options: Any) -> Translator:
 
 
 def test_how_questions_are_read() -> None:
+    """Words are known whatever their case, where the model reads lower case; see also test_questions.py."""
     model = make()
-    assert model.words_of("Did M0's child marry M1", "x") == ("Did", "M0", "'", "s", "child", "marry", "M1")
-    assert model.words_of({"source": ["M0's", "child"]}, "x") == ("M0's", "child")  # a list says what the words are
-    assert model.words_of("Did O'Brien marry", "x") == ("Did", "O'Brien", "marry")
+    assert model.question_of("Did M0's child marry M1?", "x").words == ("Did", "M0", "'", "s", "child", "marry", "M1")
     assert model.source_numbers(["Did", "Bob"]) == [WORDS.number("did") + 2, 1]  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("", "0 words"),
-        ([], "0 words"),
-        ({"text": "a"}, "the fields text"),
-        ({}, "the fields none"),
-        (7, "7"),
-        (["a b"], "a b"),
-        (["a", 7], "7"),
-        ({"source": None}, "None"),
-        ("a " * 600, "600 words"),
-    ],
-)
-def test_questions_that_are_none(value: Any, found: str) -> None:
-    with pytest.raises(DataError, match=found):
-        make().words_of(value, "file", 3)
+    [found] = model.translate(["Did Bob marry M1 ?"])
+    assert (found.unknown, found.left_out) == (("Bob",), ("?",))
+    assert (found.to_json()["unknown"], found.to_json()["left_out"]) == (["Bob"], ["?"])
 
 
 def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make()
-    lines = ["\ufeffdid m0\n", "\n", '{"source": "marry"}\n', "[", "did\n"]
+    lines = ["\ufeffdid m0\n", "\n", '{"source": "marry"}\n', '["did', "did\n"]
     answers = model.predict_lines(lines, "somewhere")
     assert [next(answers)["source"] for _ in range(2)] == ["did m0", "marry"]  # what came before the broken line
     with pytest.raises(DataError, match="somewhere:4"):
@@ -61,7 +46,7 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     translate = model._translate
 
-    def count(questions: Sequence[tuple[str, ...]], how: Decoding) -> list[list[Translation]]:
+    def count(questions: Sequence[Question], how: Decoding) -> list[list[Translation]]:
         asked.append(len(questions))
         return translate(questions, how)
 
@@ -106,11 +91,55 @@ def test_limits() -> None:
     model.train()
     model.translate(["did"])
     assert model.training
-    for values in ({"beams": 0}, {"beams": 2, "n_best": 3}, {"limit": 0}, {"beams": 1000}):
-        with pytest.raises(UserError, match="expected 1 to"):
-            Decoding(**values)
     with pytest.raises(UserError, match="expected a list of texts"):
         model.translate("did")
+
+
+def test_all_lines_are_answered() -> None:
+    model = make(3)
+    lines = ["did m0", "", "did " * 600, '{"source": "marry", "id": 7}', "  ", '{"id": 8}', "{ m1"]
+    answered = list(model.translate_lines(lines, "here"))
+    assert [each.line.number for each in answered] == list(range(1, 8))
+    assert [len(each.translations) for each in answered] == [1, 0, 0, 1, 0, 0, 1]
+    assert [each.line.number for each in answered if each.line.error] == [3, 6]
+    assert [answered[place].line.question.fields for place in (3, 5)] == [{"id": 7}, {"id": 8}]
+    assert [answered[place].translations[0] for place in (0, 3)] == model.translate(["did m0", "marry"])
+
+
+def test_a_beam_that_is_not_given_is_wider_than_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(4)
+    widths: list[int] = []
+    decode = model.decode
+
+    def remember(sources: Any, limits: Any, how: Decoding) -> Any:
+        widths.append(how.beams)
+        return decode(sources, limits, how)
+
+    monkeypatch.setattr(model, "decode", remember)
+    for count in (1, 2, 6):
+        assert [len(found) for found in model.candidates(["did", "m0"], count)] == [count, count]
+    assert widths == [1, 4, 6]
+
+
+def test_samples_depend_on_text_and_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(5)
+    questions = ["did", "did m0 marry m1", "m0 , m1"]
+    together = model.sample(questions, 6, temperature=1.5)
+    assert [len(found) for found in together] == [6, 6, 6]
+    assert len({each.target for each in together[1]}) > 1
+    monkeypatch.setattr(module, "DECODE_ROWS", 4)  # samples of one text are drawn in several batches
+
+    def targets(found: list[list[Translation]]) -> list[list[tuple[str, ...]]]:
+        return [[each.target for each in of_one] for of_one in found]
+
+    assert targets(model.sample(questions, 6, temperature=1.5)) == targets(together)
+    assert targets(model.sample(questions[1:2], 3, temperature=1.5)) == [targets(together)[1][:3]]
+    assert targets(model.sample(questions, 6, temperature=1.5, seed=2)) != targets(together)
+    best = [each.target for each in model.translate(questions)]
+    for options in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}):
+        assert targets(model.sample(questions, 2, **options)) == [[target] * 2 for target in best]  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="found 0 samples"):
+        model.sample(questions, 0)
 
 
 @pytest.mark.parametrize("option", ["layers", "min_layers"])

@@ -22,7 +22,8 @@ from ..data.vocab import Vocab
 from ..errors import DataError, UserError
 from ..files import fingerprint
 from .base import Progress, TaskData, TaskModel
-from .translator import END, MAX_WORDS, UNKNOWN, Translator, word_numbers
+from .questions import MAX_WORDS
+from .translator import END, UNKNOWN, Translator, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of nodes computed at once in training; a larger batch is computed in parts
 HELD_OUT = "held-out"

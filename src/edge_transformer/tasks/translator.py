@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -12,17 +13,14 @@ from torch import Tensor
 from ..baselines import Kind
 from ..baselines.seq2seq import Seq2SeqTransformerConfig, TransformerSeq2Seq, UniversalSeq2SeqTransformerConfig
 from ..config import EdgeTransformerConfig, require_positive
-from ..data.cfq import question_words
-from ..data.clutrr import no_text
-from ..data.token_graphs import json_of_line
 from ..data.vocab import Vocab
 from ..decoder import EdgeSeq2Seq
-from ..errors import DataError, UserError
-from ..generation import Generated, beam_search, greedy
+from ..errors import UserError
+from ..generation import Generated, beam_search, greedy, sample
 from .base import Progress, TaskModel, encoder_config, model_options
+from .decoding import Decoding, beams_for
+from .questions import MAX_WORDS, Line, Question, read_lines, read_question
 
-MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words of both
-MAX_BEAMS = 64
 END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of words not seen in training, of known ones
 DECODE_NUMBERS = 1 << 28  # that the caches of sequences decoded at once may have together: bounds memory
 DECODE_ROWS = 64  # sequences decoded at once, where memory allows
@@ -56,6 +54,7 @@ class Translation:
     score: float  # what beam search ranks by: the log-probability over the length penalty
     finished: bool = True  # False where the limit was reached before the end
     unknown: tuple[str, ...] = ()  # words of the question that the model never saw
+    left_out: tuple[str, ...] = ()  # punctuation at its end that the model never saw
 
     @property
     def text(self) -> str:
@@ -71,7 +70,16 @@ class Translation:
             "score": round(self.score, 6),
             **({} if self.finished else {"finished": False}),
             **({"unknown": list(self.unknown)} if self.unknown else {}),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
         }
+
+
+@dataclass(frozen=True)
+class AnsweredLine:
+    """A line and its translations, best first: none where the line is empty or cannot be read."""
+
+    line: Line
+    translations: tuple[Translation, ...]
 
 
 class Translator(TaskModel):
@@ -158,23 +166,51 @@ class Translator(TaskModel):
         length_penalty: float = 0.0,
         limit: int | None = None,
     ) -> list[list[Translation]]:
-        """The `n_best` translations of each text or list of words that a beam finds, best first."""
-        if isinstance(sources, str):
-            raise UserError(f"found the text {sources!r}; expected a list of texts")
-        questions = [self.words_of(value, f"text {number}") for number, value in enumerate(sources, start=1)]
-        return self._translate(questions, Decoding(n_best if beams is None else beams, n_best, length_penalty, limit))
+        """The `n_best` translations of each text or list of words that a beam finds, best first.
+
+        A beam that is not given holds at least 4 sequences; more of them may find better ones.
+        """
+        return self._translate(
+            self._asked(sources),
+            Decoding(beams_for(n_best) if beams is None else beams, n_best, length_penalty, limit),
+        )
+
+    def sample(
+        self,
+        sources: Sequence[str | Sequence[str]],
+        count: int = 1,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        seed: int = 1,
+        limit: int | None = None,
+    ) -> list[list[Translation]]:
+        """So many random translations of each text or list of words, in the order they are drawn.
+
+        They depend on the text, the seed and the options alone. For the options see `generation.sample`.
+        """
+        if not count:
+            raise UserError("found 0 samples; expected at least 1")
+        how = Decoding(sample=count, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, limit=limit)
+        return self._translate(self._asked(sources), how)
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Translations of texts, lists of words, or objects {"source": "..."}."""
-        questions = [self.words_of(value, f"input {number}") for number, value in enumerate(inputs)]
+        questions = [self.question_of(value, f"input {number}") for number, value in enumerate(inputs)]
         return [found[0].to_json() for found in self._translate(questions, Decoding())]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any]]:
-        """Translations of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain texts."""
-        for found in self.translate_lines(lines, source, pausing):
-            yield found[0].to_json()
+        """Translations of lines, which are JSON as `predict` takes it or plain texts; empty lines are passed over, and
+        a line that cannot be read ends all.
+        """
+        for answered in self.translate_lines(lines, source, pausing):
+            if answered.line.error:
+                raise answered.line.error
+            if answered.translations:
+                yield answered.translations[0].to_json()
 
     def translate_lines(
         self,
@@ -182,62 +218,36 @@ class Translator(TaskModel):
         source: str,
         pausing: Callable[[], bool] = lambda: False,
         how: Decoding | None = None,
-    ) -> Iterator[list[Translation]]:
-        """The same with all translations that are asked for; many lines at a time, and at once where `pausing` says
-        that the next one is not there yet.
+    ) -> Iterator[AnsweredLine]:
+        """All lines with all translations that are asked for; many lines at a time, and at once where `pausing` says
+        that the next one is not there yet. A line that cannot be read says so, and the others are answered.
         """
         how = how or Decoding()
-        waiting: list[tuple[str, ...]] = []
-        try:
-            for question in self._questions(lines, source):
-                waiting.append(question)
-                if len(waiting) >= STREAM_ROWS or pausing():
-                    yield from self._translate(waiting, how)
-                    waiting = []
-        except DataError:  # the lines before the broken one were good questions
-            yield from self._translate(waiting, how)
-            raise
-        yield from self._translate(waiting, how)
+        waiting: list[Line] = []
+        for line in read_lines(lines, self.is_known, source):
+            waiting.append(line)
+            if len(waiting) >= STREAM_ROWS or pausing():
+                yield from self._answer(waiting, how)
+                waiting = []
+        yield from self._answer(waiting, how)
 
-    def _questions(self, lines: Iterable[str], source: str) -> Iterator[tuple[str, ...]]:
-        number = 0
-        try:
-            for number, line in enumerate(lines, start=1):
-                text = line.removeprefix("\ufeff").strip() if number == 1 else line.strip()
-                if text:
-                    value = json_of_line(text, source, number) if text[0] in "{[" else text
-                    yield self.words_of(value, source, number)
-        except UnicodeDecodeError as error:
-            raise no_text(source, number, error) from error
+    def _answer(self, lines: Sequence[Line], how: Decoding) -> Iterator[AnsweredLine]:
+        found = iter(self._translate([line.question for line in lines if line.question.words], how))
+        for line in lines:
+            yield AnsweredLine(line, tuple(next(found)) if line.question.words else ())
 
-    def words_of(self, value: Any, source: str, line: int | None = None) -> tuple[str, ...]:
-        """The words of a question: a text, a list of words, or an object with one of them as "source".
+    def _asked(self, sources: Sequence[str | Sequence[str]]) -> list[Question]:
+        if isinstance(sources, str):
+            raise UserError(f"found the text {sources!r}; expected a list of texts")
+        return [self.question_of(value, f"text {number}") for number, value in enumerate(sources, start=1)]
 
-        A text is cut at its spaces, and around the punctuation of a word that is not known where all its parts are.
-        """
-        if isinstance(value, Mapping):
-            if "source" not in value:
-                raise DataError(
-                    source, line, f"the fields {', '.join(map(str, value)) or 'none'}", 'one named "source"'
-                )
-            value = value["source"]
-        if isinstance(value, str):
-            words = [part for word in value.split() for part in self._parts(word)]
-        elif isinstance(value, list | tuple) and all(
-            isinstance(word, str) and word.split() == [word] for word in value
-        ):
-            words = list(value)
-        else:
-            raise DataError(source, line, repr(value)[:200], "a text, or a list of words without spaces")
-        if not 0 < len(words) <= MAX_WORDS:
-            raise DataError(source, line, f"{len(words)} words", f"1 to {MAX_WORDS}")
-        return tuple(words)
+    def question_of(self, value: Any, source: str) -> Question:
+        """A question as the model reads it; see `questions.read_question`."""
+        return read_question(value, self.is_known, source)
 
-    def _parts(self, word: str) -> list[str]:
-        if self._cased(word) in self.source:
-            return [word]
-        parts = question_words(word)
-        return parts if all(self._cased(part) in self.source for part in parts) else [word]
+    def is_known(self, word: str) -> bool:
+        """Whether a source in training has the word."""
+        return self._cased(word) in self.source
 
     def _cased(self, word: str) -> str:
         return word.lower() if self.lower_case else word
@@ -248,19 +258,24 @@ class Translator(TaskModel):
         """The numbers of the words of a question."""
         return word_numbers(self.source, map(self._cased, words))
 
-    def _translate(self, questions: Sequence[tuple[str, ...]], how: Decoding) -> list[list[Translation]]:
+    def _translate(self, questions: Sequence[Question], how: Decoding) -> list[list[Translation]]:
         limit = how.limit or min(2 * self.longest, MAX_WORDS)
-        found = self.decode([self.source_numbers(words) for words in questions], [limit] * len(questions), how)
+        sources = [self.source_numbers(question.words) for question in questions]
         return [
-            [
-                Translation(
-                    words, self.target_words(each.tokens), each.log_probability, each.score, each.finished, unknown
-                )
-                for each in generated
-            ]
-            for words, generated in zip(questions, found, strict=True)
-            for unknown in [tuple(dict.fromkeys(word for word in words if self._cased(word) not in self.source))]
+            [self._translation(question, each) for each in generated]
+            for question, generated in zip(questions, self.decode(sources, [limit] * len(sources), how), strict=True)
         ]
+
+    def _translation(self, question: Question, found: Generated) -> Translation:
+        return Translation(
+            question.words,
+            self.target_words(found.tokens),
+            found.log_probability,
+            found.score,
+            found.finished,
+            unknown=tuple(dict.fromkeys(word for word in question.words if not self.is_known(word))),
+            left_out=question.left_out,
+        )
 
     def target_words(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """The words with these numbers."""
@@ -278,52 +293,64 @@ class Translator(TaskModel):
         of those that are decoded together, all get as many as the one with most.
         """
         how = how or Decoding()
+        copies = how.sample or 1  # every sample is a row of its own, so that memory is bounded however many they are
         device = next(self.parameters()).device
-        found: list[list[Generated]] = [[] for _ in sources]
+        found: list[list[Generated]] = [[] for _ in range(copies * len(sources))]
         was_training = self.training
         self.eval()
-        for rows in self._decoded_together(sources, limits, how.beams):
-            lengths = torch.tensor([len(sources[row]) for row in rows])
-            numbers = [torch.tensor(sources[row]) for row in rows]
+        for rows in self._decoded_together(sources, limits, how.beams, copies):
+            numbers = [torch.tensor(sources[row // copies]) for row in rows]
+            lengths = torch.tensor([len(each) for each in numbers])
             source = torch.nn.utils.rnn.pad_sequence(numbers, batch_first=True).to(device)
             mask = (torch.arange(source.shape[1]) < lengths[:, None]).to(device)
-            only_real = None if bool(mask.all()) else mask
-            limit = max(limits[row] for row in rows)
-            if how.beams == 1:
-                single = greedy(self.network, source, only_real, end=END, limit=limit, forbidden=[UNKNOWN])
-                answers = [[each] for each in single]
-            else:
-                answers = beam_search(
-                    self.network,
-                    source,
-                    only_real,
-                    end=END,
-                    limit=limit,
-                    beams=how.beams,
-                    length_penalty=how.length_penalty,
-                    n_best=how.n_best,
-                    forbidden=[UNKNOWN],
-                )
+            limit = max(limits[row // copies] for row in rows)
+            generators = (
+                [_generator(how.seed, row % copies, sources[row // copies]) for row in rows] if how.sample else []
+            )
+            answers = self._decode_batch(source, None if bool(mask.all()) else mask, limit, how, generators)
             for row, answer in zip(rows, answers, strict=True):
                 found[row] = answer
             if progress:
                 progress(len(rows))
         self.train(was_training)
-        return found
+        if not how.sample:
+            return found
+        return [[drawn for [drawn] in found[first : first + copies]] for first in range(0, len(found), copies)]
+
+    def _decode_batch(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None,
+        limit: int,
+        how: Decoding,
+        generators: Sequence[torch.Generator],
+    ) -> list[list[Generated]]:
+        options: dict[str, Any] = {"end": END, "limit": limit, "forbidden": [UNKNOWN]}
+        if how.sample:
+            options |= {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
+            return [[each] for each in sample(self.network, source, source_mask, generator=generators, **options)]
+        if how.beams == 1:
+            return [[each] for each in greedy(self.network, source, source_mask, **options)]
+        options |= {"beams": how.beams, "n_best": how.n_best, "length_penalty": how.length_penalty}
+        return beam_search(self.network, source, source_mask, **options)
 
     def _decoded_together(
-        self, sources: Sequence[Sequence[int]], limits: Sequence[int], beams: int
+        self, sources: Sequence[Sequence[int]], limits: Sequence[int], beams: int, copies: int = 1
     ) -> Iterator[list[int]]:
-        """Rows of about equal length, as many at a time as their caches leave room for."""
+        """Rows of about equal length, as many at a time as their caches leave room for.
+
+        Every source has `copies` rows: row r is of source r // copies.
+        """
         order = sorted(range(len(sources)), key=lambda row: (len(sources[row]), limits[row]))
         together: list[int] = []
         longest = limit = 0
-        for row in order:
-            longest, limit = max(longest, len(sources[row])), max(limit, limits[row])
+        for row in (copies * row + copy for row in order for copy in range(copies)):
+            length, most = len(sources[row // copies]), limits[row // copies]
+            longest, limit = max(longest, length), max(limit, most)
             numbers = (len(together) + 1) * beams * self._cached_numbers(longest + limit)
             if together and (len(together) >= DECODE_ROWS or numbers > DECODE_NUMBERS):
                 yield together
-                together, longest, limit = [], len(sources[row]), limits[row]
+                together, longest, limit = [], length, most
             together.append(row)
         if together:
             yield together
@@ -335,22 +362,10 @@ class Translator(TaskModel):
         return config.dim * (4 * (config.layers - 1) * nodes**2 if edges else 2 * config.layers * nodes)
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How translations are looked for."""
-
-    beams: int = 1
-    n_best: int = 1
-    length_penalty: float = 0.0
-    limit: int | None = None  # the most words; twice as many as the longest target in training has, if not given
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beams <= MAX_BEAMS:
-            raise UserError(f"a beam of {self.beams}; expected 1 to {MAX_BEAMS}")
-        if not 1 <= self.n_best <= self.beams:
-            raise UserError(f"{self.n_best} translations of a beam of {self.beams}; expected 1 to {self.beams}")
-        if self.limit is not None and not 1 <= self.limit <= MAX_WORDS:
-            raise UserError(f"a limit of {self.limit} words; expected 1 to {MAX_WORDS}")
+def _generator(seed: int, number: int, source: Sequence[int]) -> torch.Generator:
+    """The random numbers of one sample of a source, whatever else is asked for beside it."""
+    digest = hashlib.blake2b(repr((seed, number, list(source))).encode(), digest_size=4).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
