@@ -71,6 +71,7 @@ def _write_small_data(task: str, folder: Path) -> None:
     row, ending = {
         "graphs": (json.dumps(graph) + "\n", "jsonl"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
+        "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),
         "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
     }[task]
     folder.mkdir(parents=True)

@@ -337,6 +337,6 @@ def test_committed_experiments_say_what_of_the_paper_they_are(path: Path) -> Non
 def test_what_has_no_experiment_can_be_trained() -> None:
     page = (REPOSITORY / "docs/how-it-works.md").read_text(encoding="utf-8")
     commands = re.findall(r"`edge-transformer train (\S+) --data \S+ --preset (\S+)` \|$", page, flags=re.MULTILINE)
-    assert commands == [("seq2seq", "cfq/cpu"), ("dependency", "cfq-dep/cpu")]
+    assert commands == [("seq2seq", "cfq/paper"), ("dependency", "cfq-dep/cpu")]
     for task, preset in commands:
         RunConfig.from_preset(task, preset, {}, seed=1)

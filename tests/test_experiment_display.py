@@ -22,12 +22,14 @@ SCORES = {
     "cogs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/prim"],
     "graphs": ["dev", "test", "test/agent"],
     "dependency": ["valid LAS", "valid UAS", "valid EM", "LAS", "UAS", "EM"],
+    "seq2seq": [f"{of}{kind}" for of in ("held-out ", "valid ", "") for kind in ("EM", "query EM")],
 }
 MIDWAY = {
     "clutrr": SCORES["clutrr"],
     "cogs": SCORES["cogs"][:2],
     "graphs": ["dev"],
     "dependency": SCORES["dependency"][:3],
+    "seq2seq": SCORES["seq2seq"][:4],
 }
 
 
@@ -111,9 +113,7 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
         assert f"{middle} of {len(runs)} runs finished" in " ".join(lines)
         if width > 80:
             [heads] = [line for line in lines if line.startswith("run ")]
-            assert {"clutrr": " k=10", "cogs": " gen", "graphs": " test", "dependency": " EM"}[
-                runs[0].config.task
-            ] in heads
+            assert {"clutrr": " k=10", "cogs": " gen", "graphs": " test"}.get(runs[0].config.task, " EM") in heads
     for run in runs:
         finish(run)
     for width, height in SIZES:
