@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.cfq import read_cfq_rows
 from edge_transformer.data.pairs import Pair, read_pair_file
-from edge_transformer.data.sparql import canonical, detokenise, parse, same_query, tokenise
+from edge_transformer.data.sparql import MOST_LOOKS, _Labelling, canonical, detokenise, parse, same_query, tokenise
 
 
 def cut(text: str) -> list[str]:
@@ -100,7 +101,7 @@ def test_prepared_queries_have_a_canonical_form() -> None:
 
 
 def rewritten(words: tuple[str, ...], shuffler: random.Random) -> tuple[str, ...]:
-    """The same query with other names and in another order."""
+    """The same query with other names, in another order, some filters turned round, some conjuncts said twice."""
     query = parse(words)
     assert query is not None
     names = sorted({word for word in words if word.startswith("?")})
@@ -108,6 +109,10 @@ def rewritten(words: tuple[str, ...], shuffler: random.Random) -> tuple[str, ...
     shuffler.shuffle(others)
     new = dict(zip(names, others, strict=False))
     conjuncts = [[new.get(word, word) for word in conjunct] for conjunct in query.conjuncts]
+    for conjunct in conjuncts:
+        if conjunct[0].lower() == "filter" and shuffler.random() < 0.5:
+            conjunct[2], conjunct[4] = conjunct[4], conjunct[2]
+    conjuncts += [list(conjunct) for conjunct in conjuncts if shuffler.random() < 0.1]  # saying it again adds nothing
     shuffler.shuffle(conjuncts)
     body = [word for conjunct in conjuncts for word in (*conjunct, ".")][:-1]
     return (*(new.get(word, word) for word in query.head), "{", *body, "}")
@@ -148,6 +153,14 @@ def test_another_predicate_makes_one(words: tuple[str, ...], seed: int, data: st
     assert not same_query(words, rewritten(tuple(changed), random.Random(seed)))
 
 
+def in_order(conjunct: Iterable[str]) -> tuple[str, ...]:
+    """The sides of a filter in one order."""
+    words = list(conjunct)
+    if words[0] == "FILTER":
+        words[2], words[4] = sorted((words[2], words[4]))
+    return tuple(words)
+
+
 @settings(max_examples=150, deadline=None)
 @given(words=queries(), others=queries())
 def test_same_means_that_some_renaming_fits(words: tuple[str, ...], others: tuple[str, ...]) -> None:
@@ -162,12 +175,12 @@ def test_same_means_that_some_renaming_fits(words: tuple[str, ...], others: tupl
         for order in permutations(targets):
             new = dict(zip(names, order, strict=True))
             head = tuple(new.get(word, word) for word in first.head)
-            body = sorted(tuple(new.get(word, word) for word in conjunct) for conjunct in first.conjuncts)
-            fits |= head == second.head and body == sorted(second.conjuncts)
+            body = {in_order(new.get(word, word) for word in conjunct) for conjunct in first.conjuncts}
+            fits |= head == second.head and body == set(map(in_order, second.conjuncts))
     assert same_query(words, others) == fits
 
 
-def test_directions_and_repetitions_count() -> None:
+def test_directions_count_and_repetitions_do_not() -> None:
     def query(body: str) -> list[str]:
         return f"SELECT count ( * ) WHERE {{ {body} }}".split()
 
@@ -175,7 +188,13 @@ def test_directions_and_repetitions_count() -> None:
     assert same_query(cycle, query("?x1 p ?x0 . ?x2 p ?x1 . ?x0 p ?x2"))
     assert not same_query(cycle, query("?x0 p ?x1 . ?x1 p ?x2 . ?x0 p ?x2"))
     assert not same_query(query("?x0 p M0"), query("M0 p ?x0"))
-    assert not same_query(query("?x0 p M0 . ?x0 p M0"), query("?x0 p M0"))
+    assert same_query(query("?x0 p M0 . ?x0 p M0"), query("?x0 p M0"))
+    assert not same_query(query("?x0 p M0 . ?x1 p M0"), query("?x0 p M0"))
+    assert same_query(query("?x0 p M0 . FILTER ( ?x0 != M0 )"), query("FILTER ( M0 != ?x1 ) . ?x1 p M0"))
+    assert not same_query(query("?x0 p M0 . FILTER ( ?x0 != M0 )"), query("?x0 p M0 . FILTER ( ?x0 != M1 )"))
+    both_ways = query("FILTER ( ?x0 != ?x1 ) . ?x0 p ?x1 . FILTER ( ?x1 != ?x0 )")
+    assert canonical(both_ways) == tuple(query("?x0 p ?x1 . FILTER ( ?x0 != ?x1 )"))
+    assert same_query(both_ways, query("?x5 p ?x2 . FILTER ( ?x2 != ?x5 )"))
     # Two triangles and a hexagon: every variable looks like every other.
     triangles = query("?a p ?b . ?b p ?c . ?c p ?a . ?d p ?e . ?e p ?f . ?f p ?d")
     hexagon = query("?a p ?b . ?b p ?c . ?c p ?d . ?d p ?e . ?e p ?f . ?f p ?a")
@@ -235,6 +254,25 @@ def test_queries_with_too_many_ways_to_name_their_variables_are_given_up() -> No
     assert same_query(pairs, list(pairs))
     assert canonical(of([f"?x{number} p ?y{number}" for number in range(5)])) is not None
     assert canonical(of([f"?x{number} p M{number}" for number in range(40)])) is None
+
+
+def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    cube = of([f"?x{one} p ?x{one ^ 1 << bit}" for one in range(32) for bit in range(5)])
+    other = of([f"?y{one} p ?y{one ^ 1 << bit}" for one in range(32) for bit in range(5)])
+    looked_at: list[_Labelling] = []
+    search = _Labelling.search
+
+    def remember(self: _Labelling, colours: Mapping[str, int]) -> None:
+        looked_at.append(self)
+        search(self, colours)
+
+    monkeypatch.setattr(_Labelling, "search", remember)
+    assert not same_query(cube, other)  # given up
+    assert max(labelling.looks for labelling in looked_at) < 1.1 * MOST_LOOKS
+    looked_at.clear()
+    assert not same_query(cube, of([*(f"?y{one} p ?y{one ^ 1}" for one in range(32)), "?y1 q M0"]))
+    assert not same_query(cube, [*other[:-4], "?y3", "q", "?y4", "}"])
+    assert not looked_at  # other predicates are seen without any search
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,11 +6,13 @@ SELECT DISTINCT ?x0 WHERE { ?x0 a film.actor . FILTER ( ?x0 != M0 ) . ?x0 people
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 MOST_VARIABLES = 32  # of a query that is compared; CFQ has 6 at most
 MOST_LABELLINGS = 720  # ways to name the variables that are tried for one query: as many as 6 have
+MOST_LOOKS = 100_000  # at conjuncts, in the search for names: bounds the time
 _MARKS = re.compile(r"([{}()])")
 _COUNT = re.compile(r"\(\s*\*\s*\)")
 _NAMESPACE = "ns:"
@@ -78,41 +80,69 @@ def parse(words: Sequence[str]) -> Query | None:
 
 def _is_conjunct(words: Sequence[str]) -> bool:
     """A triple, or FILTER ( a != b )."""
-    if words and words[0].lower() == "filter":
+    if _is_filter(words):
         return len(words) == 6 and words[1] == "(" and words[3] == "!=" and words[5] == ")"
     return len(words) == 3 and not set(words) & {"(", ")", "!="}
 
 
+def _is_filter(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].lower() == "filter"
+
+
 def canonical(words: Sequence[str]) -> tuple[str, ...] | None:
-    """The words of one query that stands for all that differ by the order of conjuncts and the names of variables.
+    """The words of one query that stands for all that mean the same: see `same_query`.
 
     None where the words are no query, or one whose variables are too many or look so much alike that there are too many
     ways to name them.
     """
     query = parse(words)
-    if query is None:
-        return None
-    groups = (query.head, *query.conjuncts)
-    names = sorted({word for group in groups for word in group if _is_variable(word)})
-    if len(names) > MOST_VARIABLES:
+    groups = None if query is None else _groups(query)
+    if groups is None or len(_variables(groups)) > MOST_VARIABLES:
         return None
     labelling = _Labelling(groups)
-    labelling.search(dict.fromkeys(names, 0))
-    if labelling.best is None or labelling.tried > MOST_LABELLINGS:
+    labelling.search(dict.fromkeys(_variables(groups), 0))
+    if labelling.best is None or labelling.gave_up:
         return None
     head, *conjuncts = labelling.best
-    body = [word for conjunct in conjuncts for word in (*conjunct, ".")]
+    one_way = (conjunct for conjunct in conjuncts if not _is_filter(conjunct) or conjunct[2] <= conjunct[4])
+    body = [word for conjunct in one_way for word in (*conjunct, ".")]
     return (*head, "{", *body[:-1], "}")
 
 
 def same_query(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two queries are the same but for the order of conjuncts and the names of variables."""
+    """Whether two queries mean the same: they differ by the order of conjuncts, the names of variables, the sides of
+    `!=`, and by conjuncts that are repeated, at most.
+
+    Queries that are not looked through to the end (see `canonical`) count as different, where their words are.
+    """
     if tuple(words) == tuple(others):
         return True
-    if len(words) != len(others):
+    one, other = parse(words), parse(others)
+    if one is None or other is None or _outline(_groups(one)) != _outline(_groups(other)):
         return False
     form = canonical(words)
     return form is not None and form == canonical(others)
+
+
+Groups = tuple[tuple[str, ...], ...]
+
+
+def _groups(query: Query) -> Groups:
+    """The head and the different conjuncts, a filter with its sides both ways round."""
+    turned = {
+        (*conjunct[:2], conjunct[4], "!=", conjunct[2], ")") for conjunct in query.conjuncts if _is_filter(conjunct)
+    }
+    return (query.head, *sorted({*query.conjuncts, *turned}))
+
+
+def _variables(groups: Groups) -> list[str]:
+    return sorted({word for group in groups for word in group if _is_variable(word)})
+
+
+def _outline(groups: Groups) -> tuple[int, tuple[str, ...], Counter[tuple[str, ...]]]:
+    """What can be told without names of variables: queries that mean the same have the same."""
+    head, *conjuncts = (tuple("?" if _is_variable(word) else word for word in group) for group in groups)
+    return len(_variables(groups)), head, Counter(conjuncts)
 
 
 class _Labelling:
@@ -122,14 +152,19 @@ class _Labelling:
     some still look alike, each of them is taken as the first in turn, unless it makes no difference which.
     """
 
-    def __init__(self, groups: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self.best: tuple[tuple[str, ...], ...] | None = None
-        self.tried = 0
+        self.best: Groups | None = None
+        self.tried = self.looks = 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether there is more to try than is ever tried."""
+        return self.tried > MOST_LABELLINGS or self.looks > MOST_LOOKS
 
     def search(self, colours: Mapping[str, int]) -> None:
         """Try all names that agree with these colours: lower colours get lower numbers."""
-        if self.tried > MOST_LABELLINGS:
+        if self.gave_up:
             return
         colours = self._refine(colours)
         alike: dict[int, list[str]] = {}
@@ -160,6 +195,7 @@ class _Labelling:
         """Split colours until variables of one colour occur in the same places beside the same colours."""
         colours = dict(colours)
         while True:
+            self.looks += len(self._groups)
             places: dict[str, list[tuple[object, ...]]] = {name: [] for name in colours}
             for number, group in enumerate(self._groups):
                 shape = tuple((1, colours[word], "") if _is_variable(word) else (0, 0, word) for word in group)
@@ -172,7 +208,7 @@ class _Labelling:
                 return {name: order[signature] for name, signature in seen.items()}
             colours = {name: order[signature] for name, signature in seen.items()}
 
-    def _renamed(self, colours: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    def _renamed(self, colours: Mapping[str, int]) -> Groups:
         names = {name: f"?x{number}" for number, name in enumerate(sorted(colours, key=lambda name: colours[name]))}
         head, *conjuncts = (tuple(names.get(word, word) for word in group) for group in self._groups)
         return (head, *sorted(conjuncts))
