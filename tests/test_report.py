@@ -214,6 +214,27 @@ def test_trials_on_validation_rows_are_listed_below_the_table(tmp_path: Path) ->
     assert "`data.test=false`: valid k=10 75.0" in text
 
 
+def test_parts_of_the_test_rows_have_a_table_of_their_own(tmp_path: Path) -> None:
+    of_cogs = {"task": "cogs", "data": {"name": "cogs", "fingerprint": "5"}}
+    records = [
+        run(1, {"gen": 0.7, "gen/prim": 0.5, "gen/cp_recursion": 1.0}, preset="cogs/cpu", **of_cogs),
+        run(2, {"gen": 0.7, "gen/prim": 0.7, "gen/cp_recursion": 1.0}, preset="cogs/cpu", **of_cogs),
+        run(1, {"gen": 0.7, "gen/prim": 0.1}, preset="cogs/cpu-untied", **of_cogs),
+        run(1, {"gen": 0.7}, preset="cogs/paper", **of_cogs),  # was not asked for parts
+    ]
+    text = write(tmp_path, records).path.read_text(encoding="utf-8")
+    assert text.count("By parts of the test rows:") == 1
+    assert (
+        """
+| Part | `cogs/cpu`, 2 seeds | `cogs/cpu-untied`, 1 seed |
+| :-- | --: | --: |
+| gen/cp\\_recursion | 100.0 ± 0.0 | – |
+| gen/prim | 60.0 ± 10.0 | 10.0 |
+"""
+        in text
+    )
+
+
 def test_sources_below_a_table(tmp_path: Path) -> None:
     records = [*runs([0.9, 0.8, 0.7]), *runs([0.9], preset="clutrr/paper", versions={"torch": "2.6.0"})]
     text = write(tmp_path, records).path.read_text()

@@ -115,14 +115,40 @@ def _section(table: ResultTable, image: str) -> str:
     sources += [f"- Versions: {table.versions}"] * bool(table.versions)
     parts = [
         f"## {escape(table.title)}",
-        "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
+        _markdown_table(lines),
         image,
+        _parts(table),
         *(f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in statements if lines),
         *table.notes,
         "\n".join(sources),
         "Made by:\n\n" + code_block(table.commands) if table.commands else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _markdown_table(lines: Iterable[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _parts(table: ResultTable) -> str:
+    """Scores of parts of the test rows, such as "gen/cp_recursion": a line for each part, a column for each preset."""
+    rows = [
+        row for row in _one_a_preset(row for row in table.rows if not row.is_paper) if any(map(_is_part, row.scores))
+    ]
+    names = sorted({metric for row in rows for metric in row.scores if _is_part(metric)}, key=natural)
+    if not names:
+        return ""
+    heads = [f"{code_words(row.preset, row.options)}, {_runs(row)}" for row in rows]
+    lines = [
+        ["Part", *heads],
+        [":--", *["--:"] * len(rows)],
+        *([escape(name), *(" ".join(filter(None, _numbers(row, name))) for row in rows)] for name in names),
+    ]
+    return "By parts of the test rows:\n\n" + _markdown_table(lines)
+
+
+def _is_part(metric: str) -> bool:
+    return "/" in metric and not is_validation(metric)
 
 
 def _validation(table: ResultTable) -> list[str]:

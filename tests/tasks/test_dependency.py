@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4, "arc_dim": 6}
 BILSTM = {"kind": "bilstm", "dim": 16, "layers": 2, "label_dim": 5}
-SCORES = {"LAS", "UAS", "EM", "CLAS", "EM/content"}
+SCORES = {"LAS", "UAS", "EM", "CLAS", "EM content"}
 VALID_SCORES = {f"valid {name}" for name in SCORES}
 WORDS = ("the", "The", "dog", "cat", "saw", "ran", "that", ".")
 

@@ -210,7 +210,7 @@ class TreebankTask(SplitTaskData):
             f"{prefix}UAS": counts.uas,
             f"{prefix}EM": counts.exact,
             f"{prefix}CLAS": counts.clas,
-            f"{prefix}EM/content": counts.exact_content,
+            f"{prefix}EM content": counts.exact_content,
         }
 
 
