@@ -46,6 +46,13 @@ def test_records_of_before_have_the_keys_of_today() -> None:
         assert complete_settings("clutrr", "edge", kept) != then
 
 
+@pytest.mark.parametrize("name", ["cfq/cpu", "cfq/cpu-universal", "scan/cpu", "seq2seq/cpu"])
+def test_records_of_pairs_have_the_keys_of_today(name: str) -> None:
+    now = RunConfig.from_preset("seq2seq", name, {}, seed=1).recorded_settings()
+    then = {**now, "data": {key: value for key, value in now["data"].items() if key != "query"}}
+    assert complete_settings("seq2seq", now["model"]["kind"], then) == now
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     for saved in (SAVED, replace(SAVED, data_folder=None, processes=2, precision="64-true")):
         saved.write(tmp_path)

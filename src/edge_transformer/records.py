@@ -44,6 +44,7 @@ _ADDED_TO_COGS: dict[str, Any] = {
     "exchanged_evenly": False,
     "exchanged_words": 0.0,
 }
+_ADDED_TO_SEQ2SEQ: dict[str, Any] = {"query": None}
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
         "model": {
@@ -79,6 +80,7 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         ("cogs", model): {"train": {"steps": None}, "data": _ADDED_TO_COGS}
         for model in ("edge", "rat", "rrat", "transformer", "universal")
     },
+    **{("seq2seq", model): {"data": _ADDED_TO_SEQ2SEQ} for model in ("edge", "transformer", "universal")},
 }
 
 

@@ -94,6 +94,22 @@ def test_rows_are_picked_in_the_order_of_the_split(tmp_path: Path) -> None:
     assert named.splits["dev"][0].target == tuple(words("SELECT count ( * ) WHERE { m_0x film.editor.film m_1y }"))
 
 
+def test_queries_with_names_of_entities_are_noted(tmp_path: Path) -> None:
+    notes: list[str] = []
+    rows = [row(number) for number in range(5)]
+    read_cfq(*write(tmp_path, rows, SPLIT), note=notes.append)
+    read_cfq(*write(tmp_path, rows, SPLIT), "sparql", note=notes.append)  # asked for
+    assert notes == []
+    for each in rows:
+        del each["sparqlPatternModEntities"]
+    paths = write(tmp_path, rows, SPLIT)
+    assert "m_0x" in read_cfq(*paths, note=notes.append).splits["dev"][0].target
+    [note] = notes
+    assert "rows have no sparqlPatternModEntities; the queries of sparql name entities (m_...)" in note
+    with pytest.raises(DataError, match="a text as sparqlPatternModEntities"):
+        read_cfq(*paths, "sparqlPatternModEntities")
+
+
 def test_gzipped_files_and_where_they_are(tmp_path: Path) -> None:
     dataset, split = write(tmp_path, [row(number) for number in range(5)], SPLIT)
     expected = read_cfq(dataset, split).splits

@@ -61,6 +61,20 @@ def test_two_columns(tmp_path: Path) -> None:
     assert [path.name for path in pair_paths(folder)] == ["dev.tsv", "test.tsv.gz", "train.tsv"]
 
 
+def test_the_field_of_queries(tmp_path: Path) -> None:
+    folder = write_cfq(tmp_path / "cfq", "mcd1")
+    rows = [{"questionPatternModEntities": "Did M0", "sparql": QUERY, "mine": "b"} for _ in range(4)]
+    (folder / "dataset.json").write_text(json.dumps(rows))
+    notes: list[str] = []
+    assert pair_files(folder).read(["dev"], query="mine", note=notes.append)["dev"][0].target == ("b",)
+    assert notes == []
+    assert " ".join(pair_files(folder).read(["dev"], note=notes.append)["dev"][0].target) == WORDS
+    assert "name entities" in notes[0]
+    for other in (write_tsv(tmp_path / "mine", train="a\tb\n"), write_scan(tmp_path / "scan", "mcd1")):
+        with pytest.raises(UserError, match=r"data\.query=sparql: found .*train.*; expected dataset\.json"):
+            pair_files(other).read(["train"], query="sparql")
+
+
 def test_scan(tmp_path: Path) -> None:
     folder = write_scan(tmp_path, "mcd1")
     files = pair_files(folder)

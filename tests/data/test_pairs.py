@@ -52,6 +52,24 @@ def test_byte_order_mark_blank_lines_and_line_ends(tmp_path: Path) -> None:
     assert pairs[1].line == 3
 
 
+@pytest.mark.parametrize("header", ["source\ttarget", "Input\tOutput", " question\tSPARQL "])
+def test_a_first_line_that_names_the_columns_is_no_row(header: str, tmp_path: Path) -> None:
+    notes: list[str] = []
+    write(tmp_path, train=f"{header}\n{TEXT}", other=TEXT + header)
+    pairs = tuple(read_pair_file(tmp_path / "train.tsv", notes.append))
+    assert pairs == PAIRS
+    assert pairs[0].line == 2
+    assert notes == [f"{tmp_path / 'train.tsv'}: its first line names the columns and is passed over"]
+    assert len(tuple(read_pair_file(tmp_path / "other.tsv", notes.append))) == 3  # only the first line can
+    assert len(notes) == 1
+    assert tuple(read_pair_lines([header, *TEXT.splitlines()], "x")) == PAIRS
+
+
+def test_a_third_column_is_counted() -> None:
+    with pytest.raises(DataError, match=r"x:1: found 3 columns: .*; expected two texts with a tab"):
+        next(read_pair_lines(["a\tb\t0.5\n"], "x"))
+
+
 def test_missing_and_doubled_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent: no such folder; expected one with train.tsv, dev.tsv, test.tsv"):
         read_pairs(tmp_path / "absent")

@@ -128,6 +128,23 @@ def test_folders_without_some_files(tmp_path: Path) -> None:
         Seq2SeqData.load(tmp_path / "c", Seq2SeqSettings(), 1)
 
 
+def test_parts_without_rows_are_passed_over(tmp_path: Path) -> None:
+    rows = [{"questionPatternModEntities": f"Did M{n}", "sparql": "SELECT count(*) WHERE { M0 a M1 }"} for n in (0, 1)]
+    (tmp_path / "dataset.json").write_text(json.dumps(rows))
+    (tmp_path / "mine.json").write_text(json.dumps({"trainIdxs": [0], "devIdxs": [], "testIdxs": [1]}))
+    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
+    assert list(data._splits) == ["test"]
+    assert "dev: there are no rows" in data.notes()
+    assert any("name entities (m_...)" in note for note in data.notes())
+    assert not any("m_..." in note for note in Seq2SeqData.load(tmp_path, Seq2SeqSettings(query="sparql"), 1).notes())
+    (tmp_path / "mine.json").write_text(json.dumps({"trainIdxs": [0], "devIdxs": [], "testIdxs": []}))
+    with pytest.raises(UserError, match="found nothing to score; expected rows of dev or test"):
+        Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
+    (tmp_path / "mine.json").write_text(json.dumps({"trainIdxs": [], "devIdxs": [1], "testIdxs": []}))
+    with pytest.raises(UserError, match="found 0 of 0 training pairs"):
+        Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
+
+
 def test_vocabularies(tmp_path: Path) -> None:
     write(tmp_path, train=[("Go a", "GO B"), ("b", "B")], test=[("go z", "GO z")])
     one = Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import DataError, UserError
 from ..files import fingerprint
 from .json_rows import read_json_array
-from .pairs import Pair, PairData, make_pair, open_text
+from .pairs import Note, Pair, PairData, make_pair, open_text
 from .sparql import tokenise
 from .split_files import read_split_file
 
@@ -30,7 +30,11 @@ def question_words(question: str) -> list[str]:
 
 
 def read_cfq(
-    dataset: str | Path, split: str | Path, query: str | None = None, progress: Callable[[int], None] | None = None
+    dataset: str | Path,
+    split: str | Path,
+    query: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    note: Note | None = None,
 ) -> PairData:
     """Read the rows that a split file names, in its order.
 
@@ -39,13 +43,14 @@ def read_cfq(
         split: a split file, such as `mcd1.json`, plain or gzipped.
         query: the field with the query; by default the first of `QUERIES` that the first row has.
         progress: is told each row of the dataset.
+        note: is told what a reader should know about the rows.
     """
     dataset, split = Path(dataset), Path(split)
     numbers = read_split_file(split)
     wanted = {number for part in numbers.values() for number in part}
     rows: dict[int, Pair] = {}
     count = 0
-    for pair in read_cfq_rows(dataset, query, wanted):
+    for pair in read_cfq_rows(dataset, query, wanted, note):
         if pair is not None:
             rows[count] = pair
         count += 1
@@ -59,12 +64,18 @@ def read_cfq(
     return PairData(name, fingerprint([dataset, split]), parts)
 
 
-def read_cfq_rows(path: str | Path, query: str | None = None, wanted: set[int] | None = None) -> Iterator[Pair | None]:
+def read_cfq_rows(
+    path: str | Path, query: str | None = None, wanted: set[int] | None = None, note: Note | None = None
+) -> Iterator[Pair | None]:
     """Read a file of rows as they are asked for: None for a row that is not wanted. All are, by default."""
     with open_text(path) as file:
         number = -1
         for number, (line, row) in enumerate(read_json_array(file, path)):
-            query = _query_field(row) if query is None and isinstance(row, dict) else query
+            if query is None and isinstance(row, dict):
+                query = _query_field(row)
+                if query != QUERIES[0] and note:
+                    names = "name entities (m_...) that questions do not have"
+                    note(f"{path}: rows have no {QUERIES[0]}; the queries of {query} {names}")
             if wanted is not None and number not in wanted:
                 yield None
             else:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from .cfq import read_cfq
-from .pairs import Pair, file_of_split, read_pair_file, told
+from .pairs import Note, Pair, file_of_split, read_pair_file, told
 from .scan import read_scan_file, scan_files
 from .sparql import parse
 from .split_files import SPLITS
@@ -33,14 +33,28 @@ class PairFiles:
     reader: str  # which of the three forms they have
     dataset: Path | None = None  # the rows that a split file picks from
 
-    def read(self, parts: Iterable[str], progress: Callable[[int], None] | None = None) -> dict[str, tuple[Pair, ...]]:
-        """The rows of these parts; `progress` is told each row."""
+    def read(
+        self,
+        parts: Iterable[str],
+        progress: Callable[[int], None] | None = None,
+        query: str | None = None,
+        note: Note | None = None,
+    ) -> dict[str, tuple[Pair, ...]]:
+        """The rows of these parts; `progress` is told each row, `note` what a reader should know about them.
+
+        `query` names the field of `dataset.json` that has the queries; see `read_cfq`.
+        """
         parts = list(parts)
         if self.dataset is not None:
-            rows = read_cfq(self.dataset, self.by_split["train"], progress=progress).splits
+            rows = read_cfq(self.dataset, self.by_split["train"], query, progress, note).splits
             return {part: rows[part] for part in parts}
-        read = read_scan_file if self.reader == SCAN else read_pair_file
-        return {part: tuple(told(read(self.by_split[part]), progress)) for part in parts}
+        paths = {part: self.by_split[part] for part in parts}
+        if query is not None:
+            found = ", ".join(path.name for path in paths.values())
+            raise UserError(f"data.query={query}: found {found}; expected dataset.json, whose fields have names")
+        if self.reader == SCAN:
+            return {part: tuple(told(read_scan_file(path), progress)) for part, path in paths.items()}
+        return {part: tuple(told(read_pair_file(path, note), progress)) for part, path in paths.items()}
 
     def corpus(self, targets: Iterable[tuple[str, ...]]) -> str:
         """What the folder holds: two columns are CFQ where the targets are queries."""

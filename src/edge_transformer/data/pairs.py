@@ -17,6 +17,17 @@ from .clutrr import no_text
 MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 4096  # of one side
 _COLUMNS = "two texts with a tab between them"
+_HEADERS = {  # first lines that name the columns
+    ("source", "target"),
+    ("src", "tgt"),
+    ("input", "output"),
+    ("in", "out"),
+    ("question", "query"),
+    ("question", "sparql"),
+    ("command", "actions"),
+}
+
+Note = Callable[[str], None]  # is told what a reader should know about the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +76,12 @@ def file_of_split(folder: Path, split: str) -> Path:
     return found[0]
 
 
-def read_pair_file(path: str | Path) -> Iterator[Pair]:
-    """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
-    return rows_of_file(path, read_pair_lines, _COLUMNS)
+def read_pair_file(path: str | Path, note: Note | None = None) -> Iterator[Pair]:
+    """Read one file as its rows are asked for; the first broken line ends the reading with an error.
+
+    `note` is told of a first line that names the columns, which is no row.
+    """
+    return rows_of_file(path, lambda lines, source: read_pair_lines(lines, source, note), _COLUMNS)
 
 
 def rows_of_file(
@@ -83,18 +97,21 @@ def rows_of_file(
         raise DataError(path, 1, "no rows", f"at least one: {expected}")
 
 
-def read_pair_lines(lines: Iterable[str], source: str | Path) -> Iterator[Pair]:
-    """Read pairs from lines; blank lines are passed over."""
+def read_pair_lines(lines: Iterable[str], source: str | Path, note: Note | None = None) -> Iterator[Pair]:
+    """Read pairs from lines; blank lines are passed over, and a first line such as `source<TAB>target`."""
     name = str(source)
     for number, line in enumerate(lines, start=1):
-        if line.strip():
+        if number == 1 and tuple(cell.strip().lower() for cell in line.split("\t")) in _HEADERS:
+            if note:
+                note(f"{name}: its first line names the columns and is passed over")
+        elif line.strip():
             yield _pair(line, name, number)
 
 
 def _pair(line: str, name: str, number: int) -> Pair:
     cells = line.rstrip("\r\n").split("\t")
     if len(cells) != 2:
-        raise DataError(name, number, repr(line.rstrip("\r\n")), _COLUMNS)
+        raise DataError(name, number, f"{len(cells)} columns: {line.rstrip()!r}", _COLUMNS)
     return make_pair(cells[0].split(), cells[1].split(), name, number)
 
 

@@ -34,6 +34,7 @@ class Seq2SeqSettings:
     """The `data:` section of a preset. Lengths count words, without the end of the sequence."""
 
     split: str | None = None  # which one, such as mcd1, where the folder has several; else a name for it
+    query: str | None = None  # the field of CFQ's dataset.json that has the query; the one with M0, M1, ... by default
     max_target: int | None = None  # training pairs with a longer target are left out
     train_rows: int | None = None  # train on a sample of so many pairs; the seed decides which
     held_out: int = 0  # so many other pairs of the training file are scored too: the same distribution
@@ -67,18 +68,25 @@ class Seq2SeqData(TaskData):
         settings: Seq2SeqSettings,
         seed: int,
         model: Translator | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
-        """`identity` names the data; `splits` has the pairs of train, dev and test, as far as they are wanted."""
+        """`identity` names the data; `splits` has the pairs of train, dev and test, as far as they are wanted; `notes`
+        say what was found when they were read.
+        """
         self._identity, self._settings = dict(identity), settings
-        self._notes: list[str] = []
+        self._notes = list(notes)
         self._train: list[Pair] = []
         self._splits: dict[str, list[Pair]] = {}
         if "train" in splits:
             self._train, held_out = self._divide(splits["train"], seed)
             self._splits |= {HELD_OUT: held_out} if held_out else {}
         for split in ("dev", "test"):
-            if split in splits:
+            if splits.get(split):
                 self._splits[split] = self._choose(split, splits[split])
+            elif split in splits:  # a split file may name no rows of it
+                self._notes.append(f"{split}: there are no rows")
+        if not self._splits:
+            raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
         self._lower_case = settings.lower_case if model is None else model.lower_case
         self.source: Vocab
         self.target: Vocab | None
@@ -112,7 +120,8 @@ class Seq2SeqData(TaskData):
             wanted = ["train", *wanted]
         if wanted in ([], ["train"]) and not settings.held_out:
             raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
-        splits = files.read(wanted, progress)
+        notes: list[str] = []
+        splits = files.read(wanted, progress, settings.query, notes.append)
         corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
         identity = {
             "name": Path(folder).resolve().name,
@@ -120,7 +129,7 @@ class Seq2SeqData(TaskData):
             "corpus": corpus,
             "split": files.split,
         }
-        return cls(identity, splits, settings, seed, cast(Translator | None, model))
+        return cls(identity, splits, settings, seed, cast(Translator | None, model), notes)
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
