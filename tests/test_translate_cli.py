@@ -13,6 +13,7 @@ from edge_transformer.checkpoint import save_model
 from edge_transformer.cli import app
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
+from edge_transformer.generation import Generated
 from edge_transformer.tasks.translator import Translator
 
 WORDS = Vocab.of(["jump", "run", "twice", "JUMP", "RUN"])
@@ -95,6 +96,28 @@ def test_random_translations(run: str) -> None:
     assert len(value["candidates"]) == 4
     greedy = ask(run, "jump").stdout
     assert ask(run, "--sample", "1", "--top-k", "1", "jump").stdout == greedy
+
+
+def test_queries_that_can_be_run(run: str) -> None:
+    words = ["select", "distinct", "?x0", "where", "{", "?x0", "film.director.film", "m0", "}"]
+    model = Translator(
+        {"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, Vocab.of([*words, "who"]), lower_case=True, longest=9
+    )
+    model.decode = lambda sources, limits, how: [  # type: ignore[method-assign, assignment, misc]
+        [Generated(tuple(model.target.number(word) + 2 for word in words), -1.0, True, -1.0)] * how.count  # type: ignore[operator]
+        for _ in sources
+    ]
+    expected = "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x0 WHERE { ?x0 ns:film.director.film M0 }"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edge_transformer.checkpoint.load", lambda run: model)
+        assert ask(run, "--sparql", text="who\n\nwho\n").stdout.splitlines() == [expected, "", expected]
+        value = json.loads(ask(run, "--sparql", "--json", "--nbest", "2", "who").stdout)
+        words = ["who", "who"]  # what is said from now on
+        assert (ask(run, "--sparql", "who").stderr) == "warning: what the model says is no query\n"
+    assert value["target"] == "select distinct ?x0 where { ?x0 film.director.film m0 }"
+    assert [each["sparql"] for each in (value, *value["candidates"])] == [expected] * 3
+    with pytest.raises(UserError, match=r"--sparql: found no words of queries in .*run; expected a model"):
+        ask(run, "--sparql", "jump")
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from .data.sparql import are_words_of_queries, parse, runnable
 from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 
 if TYPE_CHECKING:
-    from .tasks.translator import AnsweredLine, Translator
+    from .tasks.translator import AnsweredLine, Translation, Translator
 
 SHOWN_WORDS = 5  # of those that a remark is about
 
@@ -51,6 +53,9 @@ def translate(
     limit: Annotated[
         int | None, typer.Option(help="Most words said.", show_default="twice the longest of training")
     ] = None,
+    sparql: Annotated[
+        bool, typer.Option("--sparql", help="Print queries that can be run, once M0, M1, ... are replaced by entities.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
 ) -> None:
@@ -60,6 +65,8 @@ def translate(
     {"source": "Did M0 marry M1"}, whose other fields come back with --json. Each is answered with one line, without
     waiting for lines that have not come yet. With --nbest, or more than one --sample, there is a line for each
     translation, its log-probability before it and a tab between them, and an empty line after each text.
+
+    With --sparql the words of a query, which models learn as CFQ's authors cut them, become one line of SPARQL again.
 
     An empty line is answered with an empty one. So is a line that cannot be translated, such as one of too many words;
     an error names it, with --json in its place, the others are answered, and the exit code is 2.
@@ -83,13 +90,14 @@ def translate(
     beams = beams_for(nbest) if beam is None else beam
     how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)
     translator = _load(run, threads)
-    several = how.count > 1
-    out = sys.stdout  # progress bars of rich take its place for the time they are shown
+    if sparql and not are_words_of_queries(translator.target):
+        raise UserError(f"--sparql: found no words of queries in {run}; expected a model that was trained to say them")
+    style = _Style(as_json, how.count > 1, sparql, out=sys.stdout)
     if text is not None:
         for answered in translator.translate_lines([text], "the text", how=how):
             if answered.line.error:
                 raise answered.line.error
-            _print(answered, "", as_json, several, out)
+            _print(answered, "", style)
         return
     name = name_of(source)
     failed = count = 0
@@ -101,7 +109,7 @@ def translate(
             advance = stack.enter_context(bar("translating")).advance
         for answered in translator.translate_lines(lines, name, lines.pausing, how):
             count += 1
-            _print(answered, f"{name}:{answered.line.number}: ", as_json, several, out)
+            _print(answered, f"{name}:{answered.line.number}: ", style)
             failed += answered.line.error is not None
             if advance:
                 advance(1)
@@ -123,33 +131,51 @@ def _load(run: str, threads: int | None) -> Translator:
     return model
 
 
-def _print(answered: AnsweredLine, where: str, as_json: bool, several: bool, out: TextIO) -> None:
+@dataclass(frozen=True)
+class _Style:
+    """How answers are printed, and where."""
+
+    as_json: bool
+    several: bool  # translations of one text
+    sparql: bool
+    out: TextIO  # progress bars of rich take the place of sys.stdout for the time they are shown
+
+    def text(self, translation: Translation) -> str:
+        return runnable(translation.target) if self.sparql else translation.text
+
+    def json(self, translation: Translation) -> dict[str, Any]:
+        return translation.to_json() | ({"sparql": runnable(translation.target)} if self.sparql else {})
+
+
+def _print(answered: AnsweredLine, where: str, style: _Style) -> None:
     found = answered.translations
-    if as_json:
-        text = json_line(_as_json(answered, several))
-    elif several:
-        text = "".join(f"{one.log_probability:.4f}\t{one.text}\n" for one in found)
+    if style.as_json:
+        text = json_line(_as_json(answered, style))
+    elif style.several:
+        text = "".join(f"{one.log_probability:.4f}\t{style.text(one)}\n" for one in found)
     else:
-        text = found[0].text if found else ""
-    encoding = out.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=out, flush=True)
-    if not as_json:
-        _remark(answered, where)
+        text = style.text(found[0]) if found else ""
+    encoding = style.out.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=style.out, flush=True)
+    if not style.as_json:
+        _remark(answered, where, style.sparql)
 
 
-def _as_json(answered: AnsweredLine, several: bool) -> dict[str, Any]:
+def _as_json(answered: AnsweredLine, style: _Style) -> dict[str, Any]:
     """Translations with the fields of the question beside them; of equal names ours win."""
     fields, found = dict(answered.line.question.fields), answered.translations
     if answered.line.error:
         return fields | {"error": str(answered.line.error)}
-    value = fields | (found[0].to_json() if found else {"source": "", "target": ""})
-    if several:
-        names = ("target", "log_probability", "score", "finished")
-        value["candidates"] = [{name: item for name, item in one.to_json().items() if name in names} for one in found]
+    value = fields | (style.json(found[0]) if found else {"source": "", "target": ""})
+    if style.several:
+        of_text = ("source", "unknown", "left_out")
+        value["candidates"] = [
+            {name: item for name, item in style.json(one).items() if name not in of_text} for one in found
+        ]
     return value
 
 
-def _remark(answered: AnsweredLine, where: str) -> None:
+def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:
     """Say on standard error what a reader of plain texts would not see."""
     if answered.line.error:
         print(f"error: {answered.line.error}", file=sys.stderr)
@@ -162,6 +188,8 @@ def _remark(answered: AnsweredLine, where: str) -> None:
         print(f"warning: {where}left out {_listed(first.left_out)}, which the model does not know", file=sys.stderr)
     if not first.finished:
         print(f"warning: {where}no end within the limit", file=sys.stderr)
+    elif sparql and parse(first.target) is None:
+        print(f"warning: {where}what the model says is no query", file=sys.stderr)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.cfq import read_cfq_rows
 from edge_transformer.data.pairs import Pair, read_pair_file
-from edge_transformer.data.sparql import MOST_LOOKS, _Labelling, canonical, detokenise, parse, same_query, tokenise
+from edge_transformer.data.sparql import (
+    MOST_LOOKS,
+    _Labelling,
+    are_words_of_queries,
+    canonical,
+    detokenise,
+    parse,
+    runnable,
+    same_query,
+    tokenise,
+)
 
 
 def cut(text: str) -> list[str]:
@@ -43,6 +53,21 @@ def test_the_way_back() -> None:
     assert detokenise(cut("SELECT DISTINCT ?x0 WHERE { ?x0 a film.actor . ?x0 film.director.film M0 }")) == (
         "SELECT DISTINCT ?x0 WHERE {\n?x0 a ns:film.actor .\n?x0 ns:film.director.film M0\n}"
     )
+
+
+def test_queries_that_can_be_run() -> None:
+    prefix = "PREFIX ns: <http://rdf.freebase.com/ns/> "
+    lower = "select distinct ?x0 where { ?x0 a film.actor . ?x0 film.director.film m0 . filter ( ?x0 != m_0f8l9c ) }"
+    assert runnable(cut(lower)) == (
+        f"{prefix}SELECT DISTINCT ?x0 WHERE {{ ?x0 a ns:film.actor . ?x0 ns:film.director.film M0 . "
+        "FILTER ( ?x0 != ns:m.0f8l9c ) }"
+    )
+    assert runnable(cut("SELECT count ( * ) WHERE { M0 film.editor.film M1 }")) == (
+        f"{prefix}SELECT (count(*) AS ?count) WHERE {{ M0 ns:film.editor.film M1 }}"
+    )
+    assert runnable([]) == prefix
+    assert are_words_of_queries(["select", "WHERE", "}", "{", "x"])
+    assert not are_words_of_queries(["select", "where", "("])
 
 
 @pytest.fixture(scope="module")

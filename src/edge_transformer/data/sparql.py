@@ -17,6 +17,9 @@ _MARKS = re.compile(r"([{}()])")
 _COUNT = re.compile(r"\(\s*\*\s*\)")
 _NAMESPACE = "ns:"
 _FULL_NAME = re.compile(r"[a-z_0-9]+\..+")
+_PREFIX = "PREFIX ns: <http://rdf.freebase.com/ns/>"
+_KEYWORDS = frozenset(["select", "distinct", "where", "filter"])
+_PLACEHOLDER = re.compile(r"m\d+")
 
 
 def tokenise(query: str) -> list[str]:
@@ -35,7 +38,7 @@ def _short(word: str) -> str:
 
 
 def detokenise(words: Iterable[str]) -> str:
-    """A query that can be run, from its words: one conjunct a line, and `ns:` where it was taken away.
+    """A query as CFQ's files have it, from its words: one conjunct a line, and `ns:` where it was taken away.
 
     The names M0, M1, ... stay, as nothing says which entities they stand for. Words in lower case stay so: what they
     were is not known.
@@ -49,6 +52,23 @@ def _long(word: str) -> str:
     if word.startswith("m_"):
         return f"{_NAMESPACE}m.{word[2:]}"
     return _NAMESPACE + word if _FULL_NAME.fullmatch(word) else word
+
+
+def runnable(words: Iterable[str]) -> str:
+    """A query on one line of standard SPARQL, from its words, whose case may be lost.
+
+    M0, M1, ... are the only words in it that a database does not know: put entities such as `ns:m.0f8l9c` there.
+    """
+    restored = [word.upper() if word.lower() in _KEYWORDS or _PLACEHOLDER.fullmatch(word) else word for word in words]
+    text = detokenise(restored).replace("\n", " ")
+    if text.lower().startswith("select count(*) "):
+        text = f"SELECT (count(*) AS ?count) {text[len('select count(*) ') :]}"
+    return f"{_PREFIX} {text}"
+
+
+def are_words_of_queries(words: Iterable[str]) -> bool:
+    """Whether queries can be said with these words."""
+    return {"select", "where", "{", "}"} <= {word.lower() for word in words}
 
 
 class Query(NamedTuple):
