@@ -124,6 +124,36 @@ def test_info_shows_names_as_they_are(tmp_path: Path) -> None:
     assert "1 answers in train: [blue]ü 1\n" in result.out
 
 
+def test_info_on_pairs(tmp_path: Path) -> None:
+    for split, text in (
+        ("train", "source\ttarget\njump\tJUMP\nrun twice\tRUN RUN\n"),
+        ("test", "jump\tJUMP\nfly\tFLY\n"),
+    ):
+        (tmp_path / f"{split}.tsv").write_text(text)
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    rows = {row[0]: row for row in map(cells, result.out.splitlines()) if row}
+    assert rows["rows"][1:] == ["train", "test"]
+    assert rows["all"][1:] == ["2", "2"]
+    assert rows["words of sources: mean, most"][1:] == ["1.5, 2", "1.0, 1"]
+    assert rows["with a target under 25 words"][1:] == ["2", "2"]
+    assert rows["in train"][1:] == rows["with a source that is in train"][1:] == ["2", "1"]
+    assert rows["with a word that is not in train"][1:] == ["0", "1"]
+    assert "3 words in sources of train, 2 in targets, 0 in both" in result.out
+    assert "train.tsv: its first line names the columns" in result.out
+
+
+def test_info_on_several_splits_of_scan(tmp_path: Path) -> None:
+    for name in ("mcd1", "simple"):
+        for part in ("train", "test"):
+            (tmp_path / f"tasks_{part}_{name}.txt").write_text("IN: jump OUT: JUMP\n")
+    result = run("data", "info", str(tmp_path))
+    assert result.code == 0
+    assert [line for line in result.out.splitlines() if line.endswith(".txt)")] == [
+        f"{name} (tasks_test_{name}.txt, tasks_train_{name}.txt)" for name in ("mcd1", "simple")
+    ]
+
+
 def test_info_on_broken_data(tmp_path: Path) -> None:
     assert refused("data", "info", str(tmp_path / "none")).startswith(f"{tmp_path}/none: no such folder")
     (tmp_path / "train.csv").write_text("a,b\n")

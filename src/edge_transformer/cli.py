@@ -6,7 +6,7 @@ import gc
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +20,9 @@ from .parse_cli import parse
 from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate
+
+if TYPE_CHECKING:
+    from .data.pair_folders import PairFiles
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 MAX_SCORES_ABREAST = 12  # more go below each other
@@ -294,15 +297,30 @@ def data_generate(
 
 
 @data_app.command("info")
-def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled graphs.", show_default=False)]) -> None:
-    """Say what is in a folder: counts, relations, overlap of test with train, the best accuracy possible.
+def data_info(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of labelled graphs, or of pairs of texts.", show_default=False)
+    ],
+) -> None:
+    """Say what is in a folder. Of labelled graphs: counts, relations, overlap of test with train, the best accuracy
+    possible. Of pairs (two columns, SCAN, CFQ): counts, lengths, overlap of test with train, sizes of vocabularies.
 
-    Example: `edge-transformer data info families`
+    Examples:
+
+    - `edge-transformer data info families`
+
+    - `edge-transformer data info data/scan`
     """
     from .data.graphs import read_folder
+    from .data.pair_folders import all_pair_files
     from .data.statistics import describe
     from .progress import bar
 
+    pairs = all_pair_files(folder) if folder.is_dir() else []
+    for files in pairs:
+        _print_pairs(files)
+    if pairs:
+        return
     with bar(f"reading {folder.name}") as reading:
         facts = describe(read_folder(folder, reading.advance))
     print(f"{facts.name} ({facts.fingerprint})")
@@ -334,6 +352,38 @@ def data_info(folder: Annotated[Path, typer.Argument(help="A folder of labelled 
     for title, counts in (("relations", facts.relations), ("answers", facts.targets)):
         listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         print(f"{len(counts)} {title} in train: {listed}")
+
+
+def _print_pairs(files: PairFiles) -> None:
+    from .data.pair_statistics import describe_pairs
+    from .progress import bar
+
+    with bar(f"reading {files.split}") as reading:
+        facts = describe_pairs(files.read(files.by_split, reading.advance, note=lambda note: print(f"note: {note}")))
+    print(f"{files.split} ({', '.join(sorted({path.name for path in files.by_split.values()}))})")
+    table = Table()  # a line for each fact: side by side they would not fit a terminal
+    table.add_column("rows")
+    lines: dict[str, list[str]] = {}
+    for part, rows in facts.splits.items():
+        table.add_column(part, justify="right")
+        numbers = {
+            "all": f"{rows.rows:,}",
+            "words of sources: mean, most": "{:.1f}, {}".format(*rows.source_words),
+            "words of targets: mean, most": "{:.1f}, {}".format(*rows.target_words),
+            **{f"with a target under {length} words": f"{count:,}" for length, count in rows.under.items()},
+            "in train": f"{rows.in_train:,}",
+            "with a source that is in train": f"{rows.source_in_train:,}",
+            "with a word that is not in train": f"{rows.unseen:,}",
+        }
+        for name, number in numbers.items():
+            lines.setdefault(name, [name]).append(number)
+    for line in lines.values():
+        table.add_row(*line)
+    out.print(table)
+    print(
+        f"{facts.source_vocabulary:,} words in sources of train, {facts.target_vocabulary:,} in targets, "
+        f"{facts.both:,} in both"
+    )
 
 
 def _lengths(option: str, text: str) -> list[int]:

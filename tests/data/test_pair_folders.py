@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.pair_folders import pair_files, pair_paths
+from edge_transformer.data.pair_folders import all_pair_files, pair_files, pair_paths
 from edge_transformer.errors import UserError
 
 SHARED = Path(__file__).parents[2].parent / "shared/data"
@@ -73,6 +73,19 @@ def test_the_field_of_queries(tmp_path: Path) -> None:
     for other in (write_tsv(tmp_path / "mine", train="a\tb\n"), write_scan(tmp_path / "scan", "mcd1")):
         with pytest.raises(UserError, match=r"data\.query=sparql: found .*train.*; expected dataset\.json"):
             pair_files(other).read(["train"], query="sparql")
+
+
+def test_all_splits_of_a_folder(tmp_path: Path) -> None:
+    assert all_pair_files(tmp_path) == []
+    for folder, names in (
+        (write_tsv(tmp_path / "mine", train="a\tb\n"), ["mine"]),
+        (write_scan(tmp_path / "scan", "mcd1", "simple"), ["mcd1", "simple"]),
+        (write_cfq(tmp_path / "cfq", "mcd1", "mcd2"), ["mcd1", "mcd2"]),
+    ):
+        assert [files.split for files in all_pair_files(folder)] == names
+    write_scan(tmp_path / "mine", "mcd1")
+    with pytest.raises(UserError, match="found TSV files and SCAN"):
+        all_pair_files(tmp_path / "mine")
 
 
 def test_scan(tmp_path: Path) -> None:

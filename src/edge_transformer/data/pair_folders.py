@@ -78,6 +78,14 @@ def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
     return PairFiles(chosen, splits[chosen], form, _dataset(folder) if form == CFQ else None)
 
 
+def all_pair_files(folder: str | Path) -> list[PairFiles]:
+    """The files of every split of a folder; none where it holds no pairs."""
+    folder = _checked(folder)
+    if not _forms(folder):
+        return []
+    return [pair_files(folder, name or None) for name in _splits(folder)[1]]
+
+
 def pair_paths(folder: str | Path) -> list[Path]:
     """All files of all splits of a folder: what its fingerprint is taken of."""
     folder = _checked(folder)
@@ -101,15 +109,16 @@ def _checked(folder: str | Path) -> Path:
 
 def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
     """The form of a folder and the files of each of its splits."""
-    columns = [split for split in SPLITS if any((folder / f"{split}.tsv{end}").is_file() for end in ("", ".gz"))]
-    scan, dataset = scan_files(folder), _dataset(folder)
-    found = [name for name, there in (("TSV files", columns), ("SCAN", scan), ("dataset.json", dataset)) if there]
-    if len(found) != 1:
-        raise UserError(f"{folder}: found {' and '.join(found) or 'no pairs'}; expected one of {_EXPECTED}")
-    if columns:
-        return OTHER, {"": {split: file_of_split(folder, split) for split in columns}}
-    if scan:
-        return SCAN, {name: {part: files[part] for part in SPLITS if part in files} for name, files in scan.items()}
+    forms = _forms(folder)
+    if len(forms) != 1:
+        found = " and ".join(forms.values()) or "no pairs"
+        raise UserError(f"{folder}: found {found}; expected one of {_EXPECTED}")
+    [form] = forms
+    if form == OTHER:
+        return form, {"": {split: file_of_split(folder, split) for split in _columns(folder)}}
+    if form == SCAN:
+        scan = scan_files(folder)
+        return form, {name: {part: files[part] for part in SPLITS if part in files} for name, files in scan.items()}
     by_name: dict[str, Path] = {}
     for place in (folder / "splits", folder):
         for path in sorted([*place.glob("*.json"), *place.glob("*.json.gz")]):
@@ -117,6 +126,17 @@ def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
             if name != "dataset":
                 by_name.setdefault(name, path)
     return CFQ, {name: dict.fromkeys(SPLITS, path) for name, path in by_name.items()}
+
+
+def _forms(folder: Path) -> dict[str, str]:
+    """The forms whose files are there, and what to call those."""
+    there = {OTHER: _columns(folder), SCAN: scan_files(folder), CFQ: _dataset(folder)}
+    names = {OTHER: "TSV files", SCAN: "SCAN", CFQ: "dataset.json"}
+    return {form: names[form] for form, files in there.items() if files}
+
+
+def _columns(folder: Path) -> list[str]:
+    return [split for split in SPLITS if any((folder / f"{split}.tsv{end}").is_file() for end in ("", ".gz"))]
 
 
 def _dataset(folder: Path) -> Path | None:
