@@ -215,6 +215,8 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     shutil.copytree(trained[0], folder)
     values = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(tmp_path / "gone")}))
+    message = refused("evaluate", str(folder), "--predictions", "said.jsonl")
+    assert message == f"--predictions: found a RelationModel in {folder}; expected a model that translates"
     message = refused("evaluate", str(folder))
     assert (
         message

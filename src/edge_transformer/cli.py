@@ -152,6 +152,9 @@ def evaluate(
         typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
     ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
+    ] = None,
     threads: ThreadsOption = None,
 ) -> None:
     """Score a trained model on its own test files, or on those of another folder, which needs no others.
@@ -161,6 +164,8 @@ def evaluate(
     - `edge-transformer evaluate runs/clutrr-cpu-families-seed1`
 
     - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families`
+
+    - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
     """
     import torch
 
@@ -168,10 +173,13 @@ def evaluate(
     from .progress import bar
     from .run import RUN_FILE, SavedRun
     from .tasks.graph_parsing import GraphParser
+    from .tasks.seq2seq import Seq2SeqData
 
     if threads:
         torch.set_num_threads(threads)
     model, task = load_with_task(run)
+    if predictions is not None and task.data is not Seq2SeqData:
+        raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
     if tree:
         if not isinstance(model, GraphParser):
             raise UserError(f"--tree: found a {type(model).__name__} in {run}; expected a graph parser")
@@ -194,6 +202,9 @@ def evaluate(
     with bar("scoring", loaded.evaluation_rows()) as scoring:
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
     _print_scores(f"{run} on {folder}", scores)
+    if predictions is not None and isinstance(loaded, Seq2SeqData):
+        loaded.write_predictions(predictions)
+        print(f"written: {predictions}")
 
 
 @app.command()

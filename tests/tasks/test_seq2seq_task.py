@@ -253,6 +253,20 @@ def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["evaluate", str(trained)])
     assert result.exit_code == 0, result.output
     assert "100.0" in result.output
+    said = tmp_path / "said.jsonl"
+    result = CliRunner().invoke(app, ["evaluate", str(trained), "--predictions", str(said)])
+    assert f"written: {said}" in result.output.replace("\n", "")
+    answers = [json.loads(line) for line in said.read_text().splitlines()]
+    assert [answer["split"] for answer in answers] == ["dev"] * 6 + ["test"] * 16
+    source, target = ROWS[0]
+    assert answers[0] == {
+        "split": "dev",
+        "source": source,
+        "gold": target,
+        "said": target,
+        "finished": True,
+        "exact": True,
+    }
     lines = 'run twice\n\n{"source": "look"}\n["walk"]\n'
     result = CliRunner().invoke(app, ["predict", str(trained)], input=lines)
     assert [json.loads(line)["target"] for line in result.stdout.splitlines()] == ["RUN RUN", "LOOK", "WALK"]
@@ -293,6 +307,14 @@ def test_queries_that_mean_the_same_are_counted_beside_the_exact_ones(
 
     monkeypatch.setattr(model, "decode", lambda *args, **named: [[Said(tokens)] for tokens in said])
     assert data.evaluate(model, CPU) == {"EM": 1 / 3, "query EM": 2 / 3}
+    data.write_predictions(tmp_path / "said.jsonl")
+    answers = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [(answer["exact"], answer["same_query"]) for answer in answers] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+    assert [answer["said"] for answer in answers] == [rows[0][1].lower(), " ".join(swapped), ""]
 
 
 # --- official files ---------------------------------------------------------------------------------------------------

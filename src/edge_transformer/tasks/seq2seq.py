@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from ..data.pairs import Pair
 from ..data.sparql import same_query
 from ..data.vocab import Vocab
 from ..errors import DataError, UserError
-from ..files import fingerprint
+from ..files import fingerprint, write_text
 from .base import Progress, TaskData, TaskModel
 from .questions import MAX_WORDS
 from .translator import END, UNKNOWN, Translator, word_numbers
@@ -75,6 +76,7 @@ class Seq2SeqData(TaskData):
         """
         self._identity, self._settings = dict(identity), settings
         self._notes = list(notes)
+        self._answers: dict[str, list[_Answer]] = {}  # of the last evaluation, by split
         self._train: list[Pair] = []
         self._splits: dict[str, list[Pair]] = {}
         if "train" in splits:
@@ -243,10 +245,13 @@ class Seq2SeqData(TaskData):
         return sum(map(len, self._splits.values()))
 
     def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for split, pairs in self._splits.items():
-            scores |= self._score(split, pairs, model, progress)
-        return scores
+        self._answers = {split: self._ask(pairs, model, progress) for split, pairs in self._splits.items()}
+        return _scores(self._answers)
+
+    def write_predictions(self, path: Path) -> None:
+        """Write what the model said to each row of the last evaluation, as JSON lines."""
+        rows = ({"split": split, **each.to_json()} for split, answers in self._answers.items() for each in answers)
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
     @cached_property
     def _midway(self) -> dict[str, list[Pair]]:
@@ -261,32 +266,56 @@ class Seq2SeqData(TaskData):
     def evaluate_midway(
         self, model: nn.Module, device: torch.device, progress: Progress | None = None
     ) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for split, pairs in self._midway.items():
-            scores |= self._score(split, pairs, model, progress)
-        return scores
+        return _scores({split: self._ask(pairs, model, progress) for split, pairs in self._midway.items()})
 
-    def _score(
-        self, split: str, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None
-    ) -> dict[str, float]:
-        """The part of pairs whose target is said word for word; of queries also the part that means the same."""
+    def _ask(self, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None) -> list[_Answer]:
+        """What the model says to the sources."""
         translator = cast(Translator, getattr(model, "module", model))  # training has wrapped it
         numbers = [self._numbers(pair) for pair in pairs]
         # What is longer than the target is wrong whatever follows, so that nothing more need be said.
         limits = [len(target) + 1 for _, target in numbers]
         found = translator.decode([source for source, _ in numbers], limits, progress=progress)
-        said = [each[0].tokens if each[0].finished else None for each in found]
-        right = [each == tuple(target) for each, (_, target) in zip(said, numbers, strict=True)]
+        answers = []
+        for pair, (_, target), [said] in zip(pairs, numbers, found, strict=True):
+            words, gold = translator.target_words(said.tokens), self._cased(pair.target)
+            exact = said.finished and said.tokens == tuple(target)
+            same = exact or (said.finished and same_query(words, gold)) if self._identity["corpus"] == CFQ else None
+            answers.append(_Answer(pair.source, gold, words, said.finished, exact, same))
+        return answers
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a model says to a source, and whether it is right."""
+
+    source: tuple[str, ...]
+    gold: tuple[str, ...]
+    said: tuple[str, ...]  # cut off where it is longer than the gold one
+    finished: bool
+    exact: bool
+    same_query: bool | None  # None where there are no queries
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": " ".join(self.source),
+            "gold": " ".join(self.gold),
+            "said": " ".join(self.said),
+            "finished": self.finished,
+            "exact": self.exact,
+            **({} if self.same_query is None else {"same_query": self.same_query}),
+        }
+
+
+def _scores(answers: Mapping[str, Sequence[_Answer]]) -> dict[str, float]:
+    """The part of rows whose target is said word for word; of queries also the part that means the same."""
+    scores: dict[str, float] = {}
+    for split, rows in answers.items():
         # The names that reports know: EM is that of the test rows, and recipes may be chosen by what is called valid.
         prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
-        scores = {f"{prefix}EM": sum(right) / len(pairs)}
-        if self._identity["corpus"] == CFQ:
-            same = [
-                exact or (each is not None and same_query(translator.target_words(each), self._cased(pair.target)))
-                for exact, each, pair in zip(right, said, pairs, strict=True)
-            ]
-            scores[f"{prefix}query EM"] = sum(same) / len(pairs)
-        return scores
+        scores[f"{prefix}EM"] = sum(row.exact for row in rows) / len(rows)
+        if rows[0].same_query is not None:
+            scores[f"{prefix}query EM"] = sum(bool(row.same_query) for row in rows) / len(rows)
+    return scores
 
 
 def _sample(count: int, wanted: int) -> list[int]:
