@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from edge_transformer.cli import app
+from edge_transformer.presets import preset_names
+from edge_transformer.tasks.decoding import MAX_BEAMS, MAX_SAMPLES
 from edge_transformer.tasks.dependency import TreebankSettings
+from edge_transformer.tasks.questions import MAX_WORDS
+from edge_transformer.tasks.seq2seq import Seq2SeqSettings
+from edge_transformer.tasks.translator import DECODE_NUMBERS, DECODE_ROWS
 from edge_transformer.tasks.tree_parser import TreeParserOptions
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/your-own-data.md").read_text(encoding="utf-8")
+TRANSLATE = (ROOT / "docs/translate.md").read_text(encoding="utf-8")
 SMALLER = ["--set", "model.dim=16", "--set", "train.epochs=1", "--threads", "1"]
 
 
@@ -80,6 +87,39 @@ def test_treebanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in re.findall(r"`(?:data|model)\.(\w+)`", section("Settings", text)):
         assert name in known
     assert set(asdict(TreebankSettings())) <= set(re.findall(r"`data\.(\w+)`", section("Settings", text)))
+
+
+def test_pairs_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = section("Pairs of texts")
+    [line] = re.findall(r"```tsv\n(.*)\n```", text)
+    info, train, evaluate, translate = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-pairs").mkdir()
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"my-pairs/{name}.tsv").write_text(f"{line}\n" * 110)
+    assert "110" in run(info)
+    run(train, *SMALLER)
+    assert "EM" in run(evaluate, "--threads", "1")
+    assert run(translate, "--threads", "1")
+    for setting in re.findall(r"--set (\S+=\S+)`", text):
+        run(train.replace("runs/pairs", f"runs/{setting}"), "--set", setting, *SMALLER)
+    for code in re.findall(r"```python\n(.*?)```", TRANSLATE, flags=re.DOTALL):
+        exec(code, {})
+
+
+def test_all_settings_of_pairs_and_options_of_translate_are_named() -> None:
+    rows = re.findall(r"^\| `data\.(\w+)` \|", TRANSLATE, flags=re.MULTILINE)
+    assert rows == [each.name for each in fields(Seq2SeqSettings)]
+    table = re.findall(r"^\| (`--.*?) \| ", TRANSLATE, flags=re.MULTILINE)
+    options = {option for cell in table for option in re.findall(r"`(--[a-z-]+)", cell)}
+    known = {option for each in get_command(app).commands["translate"].params for option in each.opts}  # type: ignore[attr-defined]
+    assert options == known - {"run", "text", "--input", "--json", "--threads", "--help"}
+    assert f"at most {MAX_WORDS} words" in TRANSLATE
+    assert f"up to {MAX_BEAMS};" in TRANSLATE
+    assert f"up to {MAX_SAMPLES}," in TRANSLATE
+    assert f"up to {DECODE_ROWS} sequences at once" in TRANSLATE
+    assert DECODE_NUMBERS == 2**28  # as the page says
+    assert set(re.findall(r"`((?:cfq|scan|seq2seq)/[\w-]+)`", TRANSLATE)) <= set(preset_names())
 
 
 CONTROLS = ("", "balanced_", "random_")
