@@ -110,7 +110,7 @@ def test_a_bad_line_does_not_end_the_others(line: str, found: str, fields: dict[
 
 
 def test_bytes_that_are_no_text() -> None:
-    lines = ArrivingLines(BytesIO(b"M0\n\xff M0\nM1\n"))  # type: ignore[arg-type]
+    lines = ArrivingLines(BytesIO(b"M0\n\xff M0\nM1\n"))
     before, bad, after = read_lines(lines, KNOWN.__contains__, "here")
     assert (before.question.words, bad.question.words, after.question.words) == (("M0",), (), ("M1",))
     assert "here:2: found bytes that are no text" in str(bad.error)

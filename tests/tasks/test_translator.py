@@ -137,7 +137,7 @@ def test_samples_depend_on_text_and_seed_alone(monkeypatch: pytest.MonkeyPatch) 
     assert targets(model.sample(questions, 6, temperature=1.5, seed=2)) != targets(together)
     best = [each.target for each in model.translate(questions)]
     for options in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}):
-        assert targets(model.sample(questions, 2, **options)) == [[target] * 2 for target in best]  # type: ignore[arg-type]
+        assert targets(model.sample(questions, 2, **options)) == [[target] * 2 for target in best]
     with pytest.raises(UserError, match="found 0 samples"):
         model.sample(questions, 0)
 
