@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,11 +9,10 @@ from typing import Any
 
 from ..data.cfq import question_words
 from ..data.clutrr import no_text
-from ..data.token_graphs import json_of_line
+from ..data.token_graphs import text_or_json
 from ..errors import DataError
 
 MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words of both
-_MEANT_AS_JSON = re.compile(r'[{\[]\s*"')  # a text that begins so is an error where it cannot be read
 _PUNCTUATION = frozenset(string.punctuation)
 
 
@@ -88,7 +86,7 @@ def read_lines(lines: Iterable[str], is_known: Callable[[str], bool], source: st
         value: Any = {}
         try:
             line = next(arriving)
-            value = _value(line.removeprefix("\ufeff") if number == 1 else line, source, number)
+            value = text_or_json(line.removeprefix("\ufeff") if number == 1 else line, source, number)
             yield Line(number, read_question(value, is_known, source, number, fewest=0))
         except StopIteration:
             return
@@ -96,18 +94,3 @@ def read_lines(lines: Iterable[str], is_known: Callable[[str], bool], source: st
             yield Line(number, Question(()), no_text(source, number - 1, error))
         except DataError as error:
             yield Line(number, Question((), fields=value if isinstance(value, Mapping) else {}), error)
-
-
-def _value(line: str, source: str, number: int) -> Any:
-    """What a line asks: JSON where it is an object or a list of texts, else the line as it is."""
-    text = line.strip()
-    if text.startswith(("{", "[")):
-        try:
-            value = json_of_line(text, source, number)
-        except DataError:
-            if _MEANT_AS_JSON.match(text):
-                raise
-        else:
-            if isinstance(value, Mapping) or _is_list_of_texts(value):
-                return value
-    return text
