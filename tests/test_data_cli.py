@@ -143,6 +143,19 @@ def test_info_on_pairs(tmp_path: Path) -> None:
     assert "train.tsv: its first line names the columns" in result.out
 
 
+def test_info_on_a_treebank(tmp_path: Path) -> None:
+    for split, word in (("train", "ran"), ("test", "sat")):
+        tree = f"1\tAnn\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\t{word}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+        (tmp_path / f"{split}.conllu").write_text(tree)
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    rows = {row[0]: row for row in map(cells, result.out.splitlines()) if row}
+    assert rows["sentences"][1:] == ["train", "test"]
+    assert rows["words of a sentence: mean, most"][1:] == ["2.0, 2", "2.0, 2"]
+    assert rows["words that are not in train"][1:] == ["0.0%", "50.0%"]
+    assert "2 relations in train: nsubj 1, root 1\n" in result.out
+
+
 def test_info_on_several_splits_of_scan(tmp_path: Path) -> None:
     for name in ("mcd1", "simple"):
         for part in ("train", "test"):

@@ -6,12 +6,13 @@ import gc
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from .contents_cli import contents
 from .derive_cli import derive
 from .errors import UserError
 from .explain_cli import explain, explain_score
@@ -20,9 +21,6 @@ from .parse_cli import parse
 from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate
-
-if TYPE_CHECKING:
-    from .data.pair_folders import PairFiles
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 MAX_SCORES_ABREAST = 12  # more go below each other
@@ -42,6 +40,7 @@ app.add_typer(data_app, name="data")
 data_app.command("derive")(derive)
 data_app.command("divergence")(divergence)
 data_app.command("hold-out")(hold_out)
+data_app.command("info")(contents)
 data_app.command("split")(split)
 app.command()(info)
 app.command()(bench)
@@ -305,96 +304,6 @@ def data_generate(
     print(f"{rows:,} training{valid} and {data.test_stories:,} test stories in {folder}:")
     for path in files:
         print(f"  {path.name}")
-
-
-@data_app.command("info")
-def data_info(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder of labelled graphs, or of pairs of texts.", show_default=False)
-    ],
-) -> None:
-    """Say what is in a folder. Of labelled graphs: counts, relations, overlap of test with train, the best accuracy
-    possible. Of pairs (two columns, SCAN, CFQ): counts, lengths, overlap of test with train, sizes of vocabularies.
-
-    Examples:
-
-    - `edge-transformer data info families`
-
-    - `edge-transformer data info data/scan`
-    """
-    from .data.graphs import read_folder
-    from .data.pair_folders import all_pair_files
-    from .data.statistics import describe
-    from .progress import bar
-
-    pairs = all_pair_files(folder) if folder.is_dir() else []
-    for files in pairs:
-        _print_pairs(files)
-    if pairs:
-        return
-    with bar(f"reading {folder.name}") as reading:
-        facts = describe(read_folder(folder, reading.advance))
-    print(f"{facts.name} ({facts.fingerprint})")
-    table = Table()
-    for column in (
-        "split",
-        "rows",
-        "distinct graphs",
-        "chains",
-        "nodes",
-        "graph in train",
-        "unseen label",
-        "best accuracy",
-    ):
-        table.add_column(column, justify="left" if column == "split" else "right")
-    for name, rows in facts.splits.items():
-        fewest, most = rows.nodes
-        table.add_row(
-            name,
-            f"{rows.rows:,}",
-            f"{rows.graphs:,}",
-            f"{rows.chains:,}",
-            f"{fewest}" if fewest == most else f"{fewest}-{most}",
-            f"{rows.in_train:,}",
-            f"{rows.unanswerable:,}",
-            f"{rows.best:.1%}",
-        )
-    out.print(table)
-    for title, counts in (("relations", facts.relations), ("answers", facts.targets)):
-        listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        print(f"{len(counts)} {title} in train: {listed}")
-
-
-def _print_pairs(files: PairFiles) -> None:
-    from .data.pair_statistics import describe_pairs
-    from .progress import bar
-
-    with bar(f"reading {files.split}") as reading:
-        facts = describe_pairs(files.read(files.by_split, reading.advance, note=lambda note: print(f"note: {note}")))
-    print(f"{files.split} ({', '.join(sorted({path.name for path in files.by_split.values()}))})")
-    table = Table()  # a line for each fact: side by side they would not fit a terminal
-    table.add_column("rows")
-    lines: dict[str, list[str]] = {}
-    for part, rows in facts.splits.items():
-        table.add_column(part, justify="right")
-        numbers = {
-            "all": f"{rows.rows:,}",
-            "words of sources: mean, most": "{:.1f}, {}".format(*rows.source_words),
-            "words of targets: mean, most": "{:.1f}, {}".format(*rows.target_words),
-            **{f"with a target under {length} words": f"{count:,}" for length, count in rows.under.items()},
-            "in train": f"{rows.in_train:,}",
-            "with a source that is in train": f"{rows.source_in_train:,}",
-            "with a word that is not in train": f"{rows.unseen:,}",
-        }
-        for name, number in numbers.items():
-            lines.setdefault(name, [name]).append(number)
-    for line in lines.values():
-        table.add_row(*line)
-    out.print(table)
-    print(
-        f"{facts.source_vocabulary:,} words in sources of train, {facts.target_vocabulary:,} in targets, "
-        f"{facts.both:,} in both"
-    )
 
 
 def _lengths(option: str, text: str) -> list[int]:
