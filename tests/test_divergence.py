@@ -67,6 +67,7 @@ def test_sparse_rows() -> None:
     assert (len(rows), rows.types) == (3, 2)
     assert rows.totals().tolist() == [3.0, 0.0, 0.5]
     assert rows.dot(np.array([1.0, 10.0])).tolist() == [21.0, 0.0, 5.0]
+    assert rows.dot(np.array([1.0, 10.0]), [2, 0, 1]).tolist() == [5.0, 21.0, 0.0]
     assert rows.frequencies([0, 2]).tolist() == [1.0, 2.5]
     assert rows.frequencies([2, 2]).tolist() == [0.0, 1.0]
     assert rows.frequencies([]).tolist() == [0.0, 0.0]
@@ -88,6 +89,7 @@ def test_sparse_is_dense(table: np.ndarray, chosen: list[int]) -> None:
     rows = SparseRows.of_entries(6, 4, row, column, table[row, column], "sum")
     values = np.array([1.0, -2.0, 0.5, 3.0])
     assert np.allclose(rows.dot(values), table @ values)
+    assert np.allclose(rows.dot(values, chosen), table[chosen] @ values)
     assert np.allclose(rows.frequencies(chosen), table[chosen].sum(0))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.data.compounds import PartsBuilder
-from edge_transformer.divergence import Parts
+from edge_transformer.divergence import Divergences, Parts
 from edge_transformer.errors import UserError
 from edge_transformer.splitting import SplitTarget, make_split, random_split, steps
 
@@ -52,6 +52,34 @@ def test_the_limit_for_atoms_is_kept_where_atoms_and_compounds_are_the_same() ->
     split = make_split(builder.build(), SplitTarget(200, 0, 100, 0.05))
     assert split.divergences.atoms <= 0.05
     assert not split.reached  # the best one found is given
+
+
+def test_the_limit_for_atoms_matters_where_no_row_is_left_over() -> None:
+    builder = PartsBuilder()
+    for first, second in product(range(30), repeat=2):  # words that are seldom, and pairs of them
+        builder.add_weighted({f"l{first}": 1.0, f"r{second}": 1.0}, {f"{first}-{second // 3}": 1.0, f"{second}": 0.5})
+    parts = builder.build()
+    found = [make_split(parts, SplitTarget(700, 0, 200, atoms)).divergences for atoms in (0.01, 0.05, 0.2)]
+    assert found[0].compounds < found[1].compounds < found[2].compounds
+    assert found[0].atoms < found[1].atoms < found[2].atoms <= 0.2
+
+
+def test_compounds_are_driven_out_of_train_where_rows_may_stay_unused() -> None:
+    # A compound in dozens of rows leaves train only if rows move in groups: one row less seems to bring nothing.
+    builder = PartsBuilder()
+    for first, second in product(range(12), repeat=2):
+        for _ in range(20):
+            builder.add_weighted({f"l{first}": 1.0, f"r{second}": 1.0}, {f"{first}-{second}": 1.0})
+    split = make_split(builder.build(), SplitTarget(1440, 300, 300, 0.05, 0.9))
+    assert split.reached
+
+
+def test_what_is_not_kept_is_said() -> None:
+    target = SplitTarget(5, 0, 5, 0.05, 0.5)
+    assert target.complaints(Divergences(0.05, 0.5)) == []
+    assert target.complaints(Divergences(0.0506, 0.6)) == ["atoms 0.0506, wanted at most 0.05"]
+    assert target.complaints(Divergences(0.01, 0.4)) == ["compounds 0.4000, wanted at least 0.5"]
+    assert SplitTarget(5, 0, 5).complaints(Divergences(0.01, 0.4)) == []  # as much as can be had
 
 
 def test_the_same_seed_makes_the_same_split() -> None:

@@ -86,18 +86,23 @@ class SparseRows:
         """(rows,) the weight of each row."""
         return self.dot(np.ones(self.types))
 
-    def dot(self, values: Floats) -> Floats:
-        """(rows,) for each row, the sum of its weights times the values of their types."""
-        sums = np.concatenate(([0.0], np.cumsum(values[self.columns] * self.weights)))
-        return np.diff(sums[self.starts])
+    def dot(self, values: Floats, rows: ArrayLike | None = None) -> Floats:
+        """(rows,) for each row, or each of these, the sum of its weights times the values of their types."""
+        entries, starts = (slice(None), self.starts) if rows is None else self._entries(rows)
+        sums = np.concatenate(([0.0], np.cumsum(values[self.columns[entries]] * self.weights[entries])))
+        return np.diff(sums[starts])
 
     def frequencies(self, rows: ArrayLike) -> Floats:
         """(types,) the weight of each type in these rows, which may be repeated."""
+        entries, _ = self._entries(rows)
+        return np.bincount(self.columns[entries], self.weights[entries], self.types).astype(np.float64)
+
+    def _entries(self, rows: ArrayLike) -> tuple[Ints, Ints]:
+        """The entries of these rows, one row after the other, and where each row begins among them."""
         chosen = np.asarray(rows, np.int64)
         lengths = self.starts[chosen + 1] - self.starts[chosen]
-        offsets = np.repeat(self.starts[chosen] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
-        entries = np.arange(lengths.sum()) + offsets
-        return np.bincount(self.columns[entries], self.weights[entries], self.types).astype(np.float64)
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        return np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths), starts
 
 
 @dataclass(frozen=True)
