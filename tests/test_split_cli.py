@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import command_line
+from edge_transformer.data.treebank_folders import derived_kind
 
 MCD1 = Path(__file__).parents[1].parent / "shared/data/cfq/mcd1"
 
@@ -57,9 +58,15 @@ def test_split_and_measure(data: Path, tmp_path: Path) -> None:
     code, out, err = run("divergence", data, "--split", folder / "split.json", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["test"] == {"rows": 30, **report["test"]}
-    code, out, _ = run("divergence", folder)
+    code, out, _ = run("divergence", folder, "--json")  # has the files of the split alone: unused rows weigh nothing
     assert code == 0
-    assert "divergence from the 100 rows of train" in out
+    again = json.loads(out)
+    assert {name: again[name] for name in ("test", "dev")} == {
+        "test": {"rows": 30, **report["test"]},
+        "dev": {"rows": 20, **report["dev"]},
+    }
+    assert again["a random test set"] == {"rows": 30, **report["random test set of the same size"]}
+    assert "divergence from the 100 rows of train" in run("divergence", folder)[1]
 
 
 def test_without_validation_rows_there_is_no_file_of_them(data: Path, tmp_path: Path) -> None:
@@ -67,15 +74,92 @@ def test_without_validation_rows_there_is_no_file_of_them(data: Path, tmp_path: 
     assert run("split", data, "--dev", 20, "--test", 30, "--out", folder)[0] == 0
     code, out, _ = run("split", data, "--test", 30, "--compounds", 0.999, "--out", folder)
     assert code == 0
-    assert "note: wanted 0.999" in out
+    assert "wanted at least 0.999; this is the best that was found" in out
     assert not (folder / "dev.tsv").exists()
     assert json.loads((folder / "split.json").read_text())["devIdxs"] == []
     assert len((folder / "train.tsv").read_text().splitlines()) == 186
 
 
+def test_limits_that_are_not_kept_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"  # no two rows share anything
+    path.write_text("".join(json.dumps({"atoms": [f"a{n}"], "compounds": [f"c{n}"]}) + "\n" for n in range(30)))
+    code, out, _ = run("split", path, "--dev", 5, "--test", 5, "--atoms", 0.05, "--out", tmp_path / "split")
+    assert code == 0
+    for name in ("test", "dev"):
+        assert f"note: {name}: atoms 1.0000, wanted at most 0.05; this is the best that was found" in out
+    report = json.loads((tmp_path / "split/report.json").read_text())
+    assert report["missed"] == {name: ["atoms 1.0000, wanted at most 0.05"] for name in ("test", "dev")}
+    assert report["wanted"]["reached"] is False
+
+
+def tree(words: str, comment: str) -> str:
+    first, second = words.split()
+    return f"# {comment}\n1\t{first}\t_\tN\t_\t_\t2\tdep\t_\t_\n2\t{second}\t_\tV\t_\t_\t0\troot\t_\t_\n\n"
+
+
+TREES = [tree(f"{who} {what}", f"row = {number}") for number, (who, what) in enumerate(product("abcdef", "uvwxyz"))]
+
+
+@pytest.mark.parametrize("order", [slice(None, None, -1), slice(3, None), slice(None, None, 1)])
+def test_trees_that_say_their_row_are_found_by_it(order: slice, tmp_path: Path) -> None:
+    split = {"trainIdxs": [*range(12, 36)], "devIdxs": [], "testIdxs": [*range(6, 12)]}
+    (tmp_path / "split.json").write_text(json.dumps(split))
+    (tmp_path / "apart").mkdir()
+    for name in ("train", "test"):
+        (tmp_path / f"apart/{name}.conllu").write_text("".join(TREES[row] for row in split[f"{name}Idxs"]))
+    (tmp_path / "corpus.conllu").write_text("".join(TREES[order]))
+    expected = json.loads(run("divergence", tmp_path / "apart", "--json")[1])
+    code, out, _ = run("divergence", tmp_path / "corpus.conllu", "--split", tmp_path / "split.json", "--json")
+    found = json.loads(out)
+    assert (code, found["test"]) == (0, expected["test"])
+    assert found["train"] == {"rows": 24}
+
+
+def test_a_hole_in_the_corpus(tmp_path: Path) -> None:
+    (tmp_path / "corpus.conllu").write_text("".join(TREES[:20] + TREES[21:]))
+    (tmp_path / "split.json").write_text(json.dumps({"trainIdxs": [*range(30)], "devIdxs": [], "testIdxs": [35]}))
+    code, out, _ = run("divergence", tmp_path / "corpus.conllu", "--split", tmp_path / "split.json", "--json")
+    assert (code, json.loads(out)["train"]) == (0, {"rows": 29})
+    (tmp_path / "corpus.conllu").write_text("".join(TREES[:20] + TREES[30:]))
+    code, _, err = run("divergence", tmp_path / "corpus.conllu", "--split", tmp_path / "split.json")
+    assert (code, "found row 20 in train; expected rows that the trees say" in err) == (2, True)
+
+
+def test_a_split_of_trees_has_the_numbers_that_they_say(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.conllu"
+    corpus.write_text("".join(TREES[:2:-1]))
+    (tmp_path / "derived.json").write_text('{"kind": "cfq-dependencies"}')
+    assert run("split", corpus, "--train", 20, "--test", 6, "--out", tmp_path / "out")[0] == 0
+    numbers = json.loads((tmp_path / "out/split.json").read_text())
+    for name in ("train", "test"):
+        written = (tmp_path / f"out/{name}.conllu").read_text()
+        assert written == "".join(TREES[row] for row in numbers[f"{name}Idxs"])
+    described = json.loads((tmp_path / "out/derived.json").read_text())
+    made = {"seed": 1, "train": 20, "dev": 0, "test": 6}
+    assert described == {"kind": "cfq-dependencies", "split anew": made}
+    assert derived_kind(tmp_path / "out") == "cfq-dependencies, split anew"
+    assert derived_kind(tmp_path) == "cfq-dependencies"
+
+
+def test_texts_that_are_in_train_too_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "rows.conllu"
+    path.write_text("".join(tree("a b", f"sent_id = s{number}") for number in range(12)))
+    code, out, _ = run("split", path, "--dev", 2, "--test", 3, "--out", tmp_path / "out")
+    assert code == 0
+    assert "note: test: 3 rows are word for word in train too" in out
+    assert "note: dev: 2 rows" in out
+
+
+def test_files_of_another_split_are_not_mixed_in(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/train.conllu").write_text("")
+    code, _, err = run("split", data, "--test", 30, "--out", tmp_path / "out")
+    assert (code, "found train.conllu; expected no files of another split" in err) == (2, True)
+
+
 def test_what_is_refused(data: Path, tmp_path: Path) -> None:
     for arguments, message in (
-        (("split", data, "--test", 300, "--out", tmp_path / "x"), "at least one in train"),
+        (("split", data, "--test", 300, "--out", tmp_path / "x"), "found 216 examples, 0 for train beside"),
         (("split", data, "--train", 200, "--test", 30, "--out", tmp_path / "x"), "found 216 examples"),
         (("split", tmp_path / "absent.tsv", "--test", 3, "--out", tmp_path / "x"), "no such file"),
         (("divergence", data), "found no rows for train"),
@@ -93,7 +177,7 @@ def test_what_is_refused(data: Path, tmp_path: Path) -> None:
         assert (code, "holds the data that are to be split" in err) == (2, True)
     (tmp_path / "split.json").write_text('{"trainIdxs": [0], "devIdxs": [], "testIdxs": [999]}')
     code, _, err = run("divergence", own / "train.tsv", "--split", tmp_path / "split.json")
-    assert (code, "found row 999; expected rows of the data, 0 to 215" in err) == (2, True)
+    assert (code, "found row 999 in test; expected rows of the data, 0 to 215" in err) == (2, True)
 
 
 def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:

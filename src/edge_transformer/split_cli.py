@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -14,11 +16,13 @@ from rich.table import Table
 from .errors import UserError
 
 if TYPE_CHECKING:
-    from .divergence import Divergences
-    from .splitting import Split, SplitTarget
+    from .data.split_input import SplitInput
+    from .divergence import Divergences, Ints
+    from .splitting import SplitTarget
 
 out = Console(highlight=False)
 REPORT_FILE, SPLIT_FILE = "report.json", "split.json"
+RANDOM = "a random test set"
 MAX_SEED = 2**32 - 1
 SourcesArgument = Annotated[
     list[Path],
@@ -46,43 +50,50 @@ def split(
     """Split data so that the test rows combine what train has in ways that train does not have.
 
     All rows of all files given are split anew. Writes train, dev and test in the format of the data, `split.json` with
-    the row numbers, counted from 0 through all files, in the form of CFQ's own splits, and `report.json`.
+    the row numbers, counted from 0 through all files or as trees say them, in the form of CFQ's own splits, and
+    `report.json`.
 
     Examples:
 
-    - `edge-transformer data split cfq-trees --train 60000 --dev 12000 --test 12000 --atoms 0.05 --out harder`
+    - `edge-transformer data split trees --train 60000 --dev 12000 --test 12000 --atoms 0.05 --compounds 0.5 --out hard`
 
     - `edge-transformer data split questions.tsv --test 1000 --compounds 0.5 --out questions-split`
     """
-    from .data.split_files import write_split_file
-    from .data.split_input import read_split_input
+    from .data.split_files import SPLITS, write_split_file
+    from .data.split_input import read_split_input, split_files
+    from .data.treebank_folders import copy_description
     from .files import write_text
     from .progress import bar
-    from .splitting import SplitTarget, make_split, random_split, steps
+    from .splitting import SplitTarget, make_split, steps
 
     with bar("reading") as reading:
         data = read_split_input(sources, reading.advance)
     rows = len(data.parts)
     target = SplitTarget(rows - dev - test if train is None else train, dev, test, atoms, compounds)
     target.check(rows)
-    old = [folder / f"{name}{data.kind}" for name in ("train", "dev", "test")]
+    old = [folder / f"{name}{data.kind}" for name in SPLITS]
     if any(source.resolve() in {path.resolve() for path in (folder, *old)} for source in sources):
         raise UserError(f"{folder}: holds the data that are to be split; expected another folder to write to")
+    others = [path.name for path in split_files(folder) if path not in old] if folder.is_dir() else []
+    if others:
+        raise UserError(f"{folder}: found {', '.join(others)}; expected no files of another split")
     with bar("splitting", steps()) as splitting:
         made = make_split(data.parts, target, seed, splitting.advance)
     parts = {"train": made.train, "test": made.test} | ({"dev": made.dev} if dev else {})
-    chance = random_split(data.parts, target, seed)
+    measured = _measure(data, parts, seed)
     data.write(folder, parts)
     if not dev:
         old[1].unlink(missing_ok=True)  # of a split that was here before
-    write_split_file(folder / SPLIT_FILE, made.numbers())
-    report = _report(made, chance, target, seed, sources, rows)
-    write_text(folder / REPORT_FILE, json.dumps(report, indent=2) + "\n")
-    measured = {"test": made.divergences, "dev": made.dev_divergences, "a random test set": chance.divergences}
-    sizes = {"test": test, "dev": dev, "a random test set": test}
-    _print_table(target.train, {name: (sizes[name], found) for name, found in measured.items() if found})
-    if not made.reached and compounds < 1:
-        print(f"note: wanted {compounds} for compounds with at most {atoms} for atoms; this is the best that was found")
+    write_split_file(folder / SPLIT_FILE, data.row_numbers(made.numbers()))
+    write_text(folder / REPORT_FILE, json.dumps(_report(measured, target, seed, sources, rows), indent=2) + "\n")
+    copy_description(sources, folder, {"seed": seed, "train": target.train, "dev": dev, "test": test})
+    _print_table(target.train, measured)
+    for name, complaints in _complaints(measured, target).items():
+        print(f"note: {name}: {'; '.join(complaints)}; this is the best that was found")
+    for name in ("test", "dev"):
+        repeated = data.repeated(made.train, parts.get(name, ()))
+        if repeated:
+            print(f"note: {name}: {repeated:,} rows are word for word in train too")
     print(f"{target.train:,} training, {dev:,} validation and {test:,} test rows of {rows:,} in {folder}")
 
 
@@ -138,7 +149,8 @@ def divergence(
 ) -> None:
     """Measure how far test is from train: the divergences of atoms and compounds, beside those of a random split.
 
-    Takes a folder with files for train and test, or data and a file that says how to split them.
+    Takes a folder with files for train and test, or data and a file that says how to split them. Compounds have the
+    weights that they have in the rows of the split.
 
     Examples:
 
@@ -149,44 +161,61 @@ def divergence(
     from .data.split_files import read_split_file
     from .data.split_input import read_split_input
     from .progress import bar
-    from .splitting import SplitTarget, random_split
 
     with bar("reading") as reading:
         data = read_split_input(sources, reading.advance, keep_texts=False)
-    rows: dict[str, Any] = read_split_file(split_file) if split_file else dict(data.by_file)
+    rows = data.places(read_split_file(split_file), split_file) if split_file else data.by_file
     given = split_file or ", ".join(map(str, sources))
     for part in ("train", "test"):
         if not len(rows.get(part, ())):
             raise UserError(f"{given}: found no rows for {part}; expected files for train and test, or a split file")
-    most = max(max(numbers, default=0) for numbers in rows.values())
-    if most >= len(data.parts):
-        raise UserError(f"{given}: found row {most}; expected rows of the data, 0 to {len(data.parts) - 1}")
-    train = rows["train"]
-    chance = random_split(data.parts, SplitTarget(len(train), 0, len(rows["test"])), seed)
-    table = {
-        name: (len(rows[name]), data.parts.divergences(train, rows[name]))
-        for name in ("test", "dev")
-        if len(rows.get(name, ()))
-    }
-    table["a random test set"] = (len(rows["test"]), chance.divergences)
+    table = _measure(data, rows, seed)
+    train = len(rows["train"])
     if as_json:
         found = {name: {"rows": size, **_numbers(divergences)} for name, (size, divergences) in table.items()}
-        print(json.dumps({"train": {"rows": len(train)}} | found, indent=2))
+        print(json.dumps({"train": {"rows": train}} | found, indent=2))
     else:
-        _print_table(len(train), table)
+        _print_table(train, table)
+
+
+def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str, tuple[int, Divergences]]:
+    """The size and the divergences of test, dev, and a test set by chance, all by the rows that the split uses."""
+    from .data.split_files import SPLITS
+    from .splitting import SplitTarget, random_split
+
+    there = {name: rows[name] for name in SPLITS if len(rows.get(name, ()))}
+    parts = data.parts_of(np.concatenate([*there.values()]))
+    ends = np.cumsum([len(numbers) for numbers in there.values()])
+    places = dict(zip(there, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    table = {
+        name: (len(places[name]), parts.divergences(places["train"], places[name]))
+        for name in ("test", "dev")
+        if name in places
+    }
+    chance = random_split(parts, SplitTarget(len(places["train"]), 0, len(places["test"])), seed)
+    return table | {RANDOM: (len(places["test"]), chance.divergences)}
+
+
+def _complaints(measured: dict[str, tuple[int, Divergences]], target: SplitTarget) -> dict[str, list[str]]:
+    """What test and dev do not keep of what was wanted."""
+    found = {name: target.complaints(of) for name, (_, of) in measured.items() if name != RANDOM}
+    return {name: complaints for name, complaints in found.items() if complaints}
 
 
 def _report(
-    made: Split, chance: Split, target: SplitTarget, seed: int, sources: list[Path], rows: int
+    measured: dict[str, tuple[int, Divergences]], target: SplitTarget, seed: int, sources: list[Path], rows: int
 ) -> dict[str, Any]:
+    missed = _complaints(measured, target)
+    reached = all(target.missed_by(found) == 0 for name, (_, found) in measured.items() if name != RANDOM)
     return {
         "sources": [source.name for source in sources],
         "seed": seed,
         "rows": {"all": rows, "train": target.train, "dev": target.dev, "test": target.test},
-        "wanted": {"atoms at most": target.atoms, "compounds at least": target.compounds, "reached": made.reached},
-        "test": _numbers(made.divergences),
-        "dev": _numbers(made.dev_divergences) if made.dev_divergences else None,
-        "random test set of the same size": _numbers(chance.divergences),
+        "wanted": {"atoms at most": target.atoms, "compounds at least": target.compounds, "reached": reached},
+        "missed": missed,
+        "test": _numbers(measured["test"][1]),
+        "dev": _numbers(measured["dev"][1]) if "dev" in measured else None,
+        "random test set of the same size": _numbers(measured[RANDOM][1]),
     }
 
 

@@ -12,7 +12,7 @@ Keysers et al. (2020) define it, is the highest over its occurrences g of
 
     1 - max over the larger compounds G' around g of P(G' | G)
 
-where P is counted over all examples.
+where P is counted over all examples; of a split, over those that are in one of its parts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..divergence import Parts, SparseRows
 from .treebanks import NO_VALUE, DependencySentence
@@ -129,13 +130,21 @@ class PartsBuilder:
             self._atom_rows.append(self._rows)
             self._atom_weights.append(weight)
 
-    def build(self) -> Parts:
-        """The atoms and weighted compounds of all examples so far."""
-        atoms, rows = np.array(self._atoms, np.int64), np.array(self._atom_rows, np.int64)
-        compounds, compound_rows = np.array(self._compounds, np.int64), np.array(self._compound_rows, np.int64)
-        weights = np.array(self._compound_weights)
+    def build(self, chosen: ArrayLike | None = None) -> Parts:
+        """The atoms and weighted compounds of all examples so far; or of these, as if there were no others."""
+        chosen = np.arange(self._rows) if chosen is None else np.asarray(chosen, np.int64)
+        places = np.full(self._rows, -1)
+        places[chosen] = np.arange(len(chosen))
+        rows = places[np.array(self._atom_rows, np.int64)]
+        atoms, atom_weights = np.array(self._atoms, np.int64), np.array(self._atom_weights)
+        atoms, atom_weights, rows = atoms[rows >= 0], atom_weights[rows >= 0], rows[rows >= 0]
+        compound_rows = places[np.array(self._compound_rows, np.int64)]
+        kept = compound_rows >= 0
+        compounds, compound_rows = np.array(self._compounds, np.int64)[kept], compound_rows[kept]
+        weights = np.array(self._compound_weights)[kept]
         types = len(self._compound_numbers)
         inner, outer = np.array(self._inner, np.int64), np.array(self._outer, np.int64)
+        outer, inner = outer[kept[inner]], (np.cumsum(kept) - 1)[inner[kept[inner]]]
         if len(inner):
             # P(larger | compound): of the occurrences of a compound, the part that lies inside the larger one.
             _, pair, together = np.unique(compounds[inner] * types + outer, return_inverse=True, return_counts=True)
@@ -143,8 +152,6 @@ class PartsBuilder:
             first = np.flatnonzero(np.diff(inner, prepend=-1))  # occurrences come in order
             weights[inner[first]] -= np.minimum(np.maximum.reduceat(given, first), 1.0)
         return Parts(
-            SparseRows.of_entries(
-                self._rows, len(self._atom_numbers), rows, atoms, np.array(self._atom_weights), "sum"
-            ),
-            SparseRows.of_entries(self._rows, types, compound_rows, compounds, weights, "max"),
+            SparseRows.of_entries(len(chosen), len(self._atom_numbers), rows, atoms, atom_weights, "sum"),
+            SparseRows.of_entries(len(chosen), types, compound_rows, compounds, weights, "max"),
         )

@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -31,9 +31,11 @@ from .clutrr import no_text
 from .compounds import PartsBuilder, text_atoms, text_compounds, tree_atoms, tree_compounds
 from .split_files import SPLITS
 from .token_graphs import MAX_LINE, json_of_line
+from .treebank_folders import MOST_MISSING, said_rows
 from .treebanks import read_conllu_lines
 
 KINDS = (".conllu", ".tsv", ".txt", ".jsonl")
+_ENDINGS = tuple(kind + packed for kind in KINDS for packed in ("", ".gz"))
 MAX_TOKENS = 5_000  # in one side of a pair
 _SCAN = re.compile(r"IN: (.*) OUT: (.*)")
 
@@ -45,7 +47,34 @@ class SplitInput:
     kind: str  # the ending of the files
     texts: list[str]
     parts: Parts
-    by_file: dict[str, Ints]  # row numbers by the name of a split, where files have such names; else by file name
+    by_file: dict[str, Ints]  # places by the name of a split, where files have such names; else by file name
+    builder: PartsBuilder
+    said_rows: dict[int, int] | None = None  # the place of each row, where trees say which row of a dataset they are
+
+    def parts_of(self, rows: Ints) -> Parts:
+        """What these examples are made of, with the weights that compounds have among them."""
+        return self.builder.build(rows)
+
+    def row_numbers(self, places: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+        """The numbers that a split file has for examples at these places."""
+        numbers = {place: row for row, place in (self.said_rows or {}).items()}
+        return {name: [numbers.get(place, place) for place in part] for name, part in places.items()}
+
+    def places(self, rows: Mapping[str, Sequence[int]], source: Path) -> dict[str, Ints]:
+        """Where the rows of a split file are. Trees that say their row may lack a few, as in a treebank's folder."""
+        known = self.said_rows or {row: row for row in range(len(self.parts))}
+        most = MOST_MISSING if self.said_rows else 0.0
+        for name, part in rows.items():
+            missing = [row for row in part if row not in known]
+            if len(missing) > most * len(part):
+                have = "rows that the trees say" if self.said_rows else f"rows of the data, 0 to {len(self.parts) - 1}"
+                raise UserError(f"{source}: found row {missing[0]} in {name}; expected {have}")
+        return {name: np.array([known[row] for row in part if row in known], int) for name, part in rows.items()}
+
+    def repeated(self, train: Ints, others: Iterable[int]) -> int:
+        """How many of the other examples are word for word in train, whatever comments say."""
+        known = {_without_comments(self.texts[row]) for row in train}
+        return sum(_without_comments(self.texts[row]) in known for row in others)
 
     def write(self, folder: str | Path, rows: dict[str, Ints]) -> list[Path]:
         """Write the examples of each split to a file of its own, in their own format."""
@@ -70,9 +99,10 @@ def read_split_input(
         raise UserError(f"found files of different kinds, {', '.join(sorted(kinds))}; expected one kind")
     [kind] = kinds
     builder, texts, by_file, count = PartsBuilder(), [], dict[str, list[int]](), 0
+    comments: list[tuple[str, ...]] = []
     for path in files:
         rows = by_file.setdefault(_split_of(path) or path.name, [])
-        for text in _examples(path, kind, builder):
+        for text in _examples(path, kind, builder, comments):
             if keep_texts:
                 texts.append(text)
             rows.append(count)
@@ -81,7 +111,13 @@ def read_split_input(
                 progress(1)
         if not rows:
             raise DataError(path, 1, "no examples", "at least one")
-    return SplitInput(kind, texts, builder.build(), {name: np.array(rows) for name, rows in by_file.items()})
+    places = {name: np.array(rows) for name, rows in by_file.items()}
+    return SplitInput(kind, texts, builder.build(), places, builder, said_rows(comments) if comments else None)
+
+
+def split_files(folder: Path) -> list[Path]:
+    """The files of a folder that are named after a split."""
+    return [path for path in sorted(folder.iterdir()) if path.name.endswith(_ENDINGS) and _split_of(path)]
 
 
 def kind_of(path: Path) -> str:
@@ -98,8 +134,7 @@ def _files(source: Path) -> list[Path]:
             raise UserError(f"{source}: no such file or folder")
         return [source]
     files = []
-    endings = [kind + packed for kind in KINDS for packed in ("", ".gz")]
-    present = sorted(path for path in source.iterdir() if path.name.endswith(tuple(endings)))
+    present = split_files(source)
     for split in SPLITS:
         named = [path for path in present if _split_of(path) == split]
         if len(named) > 1:
@@ -110,6 +145,10 @@ def _files(source: Path) -> list[Path]:
     return files
 
 
+def _without_comments(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+
+
 def _split_of(path: Path) -> str | None:
     """train, dev or test, where a name has that word: train.tsv, en_ewt-ud-dev.conllu, tasks_test_mcd1.txt."""
     words = re.split(r"[^a-z]+", path.name.partition(".")[0].lower())
@@ -117,8 +156,8 @@ def _split_of(path: Path) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _examples(path: Path, kind: str, builder: PartsBuilder) -> Iterator[str]:
-    """Add the examples of a file to the builder, and give the text of each."""
+def _examples(path: Path, kind: str, builder: PartsBuilder, comments: list[tuple[str, ...]]) -> Iterator[str]:
+    """Add the examples of a file to the builder, and the comments of trees to `comments`; give the text of each."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
@@ -126,6 +165,7 @@ def _examples(path: Path, kind: str, builder: PartsBuilder) -> Iterator[str]:
             if kind == ".conllu":
                 for sentence in read_conllu_lines(lines, path):
                     builder.add(tree_atoms(sentence), tree_compounds(sentence))
+                    comments.append(sentence.comments)
                     yield sentence.text
                 return
             for number, line in enumerate(lines, start=1):

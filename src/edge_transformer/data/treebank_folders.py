@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError, UserError
-from ..files import fingerprint
+from ..files import fingerprint, write_text
 from .split_files import SPLITS, read_split_file
 from .treebanks import MAX_WORDS, DependencySentence, read_conllu
 
@@ -122,7 +123,7 @@ def read_treebank(
         return TreebankData(name, fingerprint(files.paths), read)
     rows = read_split_file(files.split_file)
     corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
-    numbers = _said_rows(corpus)
+    numbers = said_rows([sentence.comments for sentence in corpus])
     most_missing = MOST_MISSING if numbers else 0.0  # sentences that are only counted leave no gaps
     numbers = numbers or {row: row for row in range(len(corpus))}
     parts: dict[str, tuple[DependencySentence, ...]] = {}
@@ -139,23 +140,49 @@ def read_treebank(
     return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts, stem, missing)
 
 
-def _said_rows(corpus: Sequence[DependencySentence]) -> dict[int, int] | None:
-    """The place of each row of the dataset in its corpus, where every sentence says its row in a comment.
+def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
+    """The place of each row of the dataset in its corpus, where every sentence says its row in one of its comments.
 
     Such are `# row = 7`, `# question_id = 7`, or a `sent_id` that is a number: the corpus may be in another order, or a
     part of the whole. Sentences that are only counted from 1, or say nothing, are the rows in order.
     """
     said: dict[str, list[int]] = {}
-    for sentence in corpus:
-        for comment in sentence.comments:
+    for of_sentence in comments:
+        for comment in of_sentence:
             match = _ROW_COMMENT.fullmatch(comment)
             if match and match[2].isdecimal() and len(match[2]) < 10:
                 said.setdefault(match[1].lower(), []).append(int(match[2]))
     for name, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last: it may mean less
-        only_counted = name != "row" and numbers == list(range(1, len(corpus) + 1))
-        if len(numbers) == len(corpus) == len(set(numbers)) and not only_counted:
+        only_counted = name != "row" and numbers == list(range(1, len(comments) + 1))
+        if len(numbers) == len(comments) == len(set(numbers)) and not only_counted:
             return {row: place for place, row in enumerate(numbers)}
     return None
+
+
+def copy_description(sources: Iterable[Path], folder: Path, split: Mapping[str, int]) -> None:
+    """Let a split of derived trees say what they are: the description beside its sources, and that it was made."""
+    found = {_description(source if source.is_dir() else source.parent) for source in sources}
+    (folder / DESCRIPTION_FILE).unlink(missing_ok=True)  # of a split that was here before
+    if len(found) == 1 and (text := found.pop()):
+        write_text(
+            folder / DESCRIPTION_FILE, json.dumps(json.loads(text) | {"split anew": dict(split)}, indent=2) + "\n"
+        )
+
+
+def derived_kind(folder: str | Path) -> str | None:
+    """The kind of trees that a folder's description names, such as cfq-dependencies; None where it has none."""
+    text = _description(Path(folder))
+    kind = json.loads(text).get("kind") if text else None
+    return f"{kind}, split anew" if text and "split anew" in json.loads(text) else kind
+
+
+def _description(folder: Path) -> str | None:
+    """The text of the description of derived trees; None where there is none that can be read."""
+    try:
+        text = (folder / DESCRIPTION_FILE).read_text(encoding="utf-8")
+        return text if isinstance(json.loads(text), dict) else None
+    except (OSError, ValueError):
+        return None
 
 
 def _split_files(folder: Path) -> list[Path]:
