@@ -165,6 +165,24 @@ def test_tasks_without_an_axis_need_no_code(tmp_path: Path) -> None:
     assert lines[6][:4] == ["Edge Transformer", "`links/cpu`", "1 seed", "50.0"]
 
 
+def test_numbers_of_another_treebank_are_shown_as_such(tmp_path: Path) -> None:
+    ours = {"name": "cfq-dep", "fingerprint": "3", "treebank": "cfq-dependencies"}
+    harder = {"name": "harder", "fingerprint": "4", "treebank": "cfq-dependencies-split-anew"}
+    parses = [
+        run(1, {"LAS": 0.99, "EM": 0.5}, task="dependency", data=data, preset="cfq-dep/cpu")
+        for data in (ours | {"split": "mcd1"}, ours, harder)
+    ]
+    report = write(tmp_path, parses)
+    titles = [table.title for table in report.tables]
+    assert titles[-1] == "Dependency parsing, CFQ, trees of our own grammar, a split of our own"
+    assert all(title.startswith("Dependency parsing, CFQ, trees of our own grammar") for title in titles)
+    text = report.path.read_text(encoding="utf-8")
+    assert text.count("| paper, MCD1 of another treebank | 10 runs | 97.4 ± 0.8 |") == 2
+    assert text.count("The trees are ours") == 3
+    assert "Against the paper" not in text
+    assert not any(row.marks for table in report.tables for row in table.rows)
+
+
 def test_order_of_tables_rows_and_columns() -> None:
     metrics = {f"k={k}": 0.9 for k in (10, 9, 2, 3)}
     short = {"name": "own", "fingerprint": "5", "train_k": "2,3"}

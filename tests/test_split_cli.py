@@ -137,7 +137,7 @@ def test_a_split_of_trees_has_the_numbers_that_they_say(tmp_path: Path) -> None:
     described = json.loads((tmp_path / "out/derived.json").read_text())
     made = {"seed": 1, "train": 20, "dev": 0, "test": 6}
     assert described == {"kind": "cfq-dependencies", "split anew": made}
-    assert derived_kind(tmp_path / "out") == "cfq-dependencies, split anew"
+    assert derived_kind(tmp_path / "out") == "cfq-dependencies-split-anew"
     assert derived_kind(tmp_path) == "cfq-dependencies"
 
 

@@ -162,7 +162,7 @@ def _validation(table: ResultTable) -> list[str]:
 
 
 def _markdown_cells(table: ResultTable, row: Row) -> list[str]:
-    preset = "paper" if row.is_paper else code_words(row.preset, row.options)
+    preset = ", ".join(filter(None, ("paper", row.options))) if row.is_paper else code_words(row.preset, row.options)
     scores = [" ".join(part for part in _numbers(row, metric) if part) for metric in table.metrics]
     minutes = ["–" if value is None else f"{value:.1f}" for value in (row.minutes, row.cpu_minutes)]
     return [escape(row.model), preset, _runs(row), *scores, *minutes, row.threads or "–"]

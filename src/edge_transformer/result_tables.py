@@ -141,7 +141,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     variants = _group(sorted(records, key=_row_order), lambda record: (record.model, _ablations(record)))
     for (model, ablations), of_variant in variants.items():
         name = model_title(model, ablations)
-        paper = _paper_row(name, setting.get("variants", {}).get("-".join((model, *ablations))))
+        entry = setting.get("variants", {}).get("-".join((model, *ablations)))
+        paper = _paper_row(name, entry, setting.get("other_data", ""))
         by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
         for runs in by_row.values():
             changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
@@ -215,6 +216,7 @@ def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], p
         lambda pair: pair[0],
     )
     scores = {metric: _score([value for _, value in pairs]) for metric, pairs in values.items()}
+    compared = paper.scores if paper and not paper.options else {}
     return Row(
         model=name,
         preset=records[0].preset,
@@ -224,7 +226,7 @@ def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], p
         minutes=statistics.fmean(record.minutes for record in records),
         cpu_minutes=_mean_of_all([record.cpu_minutes for record in records]),
         threads=", ".join(str(count) for count in sorted({record.threads for record in records})),
-        marks={m: _mark(score, paper.scores[m]) for m, score in scores.items() if paper and m in paper.scores},
+        marks={metric: _mark(score, compared[metric]) for metric, score in scores.items() if metric in compared},
     )
 
 
@@ -233,7 +235,7 @@ def _mean_of_all(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if len(known) == len(values) else None
 
 
-def _paper_row(name: str, entry: Mapping[str, Any] | None) -> Row | None:
+def _paper_row(name: str, entry: Mapping[str, Any] | None, other_data: str) -> Row | None:
     if entry is None:
         return None
     runs = entry["runs"]
@@ -241,7 +243,7 @@ def _paper_row(name: str, entry: Mapping[str, Any] | None) -> Row | None:
         metric: Score(mean / 100, None if error is None else error / 100, runs)
         for metric, (mean, error) in entry["scores"].items()
     }
-    return Row(model=name, preset="", options="", scores=scores, runs=runs)
+    return Row(model=name, preset="", options=other_data, scores=scores, runs=runs)
 
 
 def _score(values: Sequence[float]) -> Score:

@@ -14,7 +14,7 @@ def paper_statements(table: ResultTable) -> list[str]:
     lines = []
     for row in table.rows:
         paper = next((other for other in table.rows if other.is_paper and other.model == row.model), None)
-        if row.is_paper or paper is None:
+        if row.is_paper or paper is None or paper.options:  # the paper's numbers may be of other data than ours
             continue
         shared = [metric for metric in table.metrics if metric in row.marks]
         compared = [metric for metric in shared if _is_decidable(row.scores[metric], paper.scores[metric])]

@@ -32,6 +32,7 @@ class TreebankData:
     splits: dict[str, tuple[DependencySentence, ...]]
     split: str | None = None  # the name of the file that splits the corpus, such as mcd1
     missing: dict[str, int] = field(default_factory=dict)  # rows of each split of which the corpus has no tree
+    derived: str | None = None  # where a grammar of ours made the trees, its name; see derived_kind
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def read_treebank(
         read = {
             part: tuple(_told(read_conllu(path, True, max_words), progress)) for part, path in files.by_split.items()
         }
-        return TreebankData(name, fingerprint(files.paths), read)
+        return TreebankData(name, fingerprint(files.paths), read, derived=derived_kind(folder))
     rows = read_split_file(files.split_file)
     corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
     numbers = said_rows([sentence.comments for sentence in corpus])
@@ -137,7 +138,7 @@ def read_treebank(
         parts[part] = tuple(corpus[numbers[row]] for row in there)
         missing |= {part: len(rows[part]) - len(there)} if len(there) < len(rows[part]) else {}
     stem = files.split_file.name.removesuffix(".gz").removesuffix(".json")
-    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts, stem, missing)
+    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts, stem, missing, derived_kind(folder))
 
 
 def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
@@ -170,10 +171,12 @@ def copy_description(sources: Iterable[Path], folder: Path, split: Mapping[str, 
 
 
 def derived_kind(folder: str | Path) -> str | None:
-    """The kind of trees that a folder's description names, such as cfq-dependencies; None where it has none."""
-    text = _description(Path(folder))
-    kind = json.loads(text).get("kind") if text else None
-    return f"{kind}, split anew" if text and "split anew" in json.loads(text) else kind
+    """The kind of trees that a folder's description names, such as cfq-dependencies; None where it names none."""
+    description = json.loads(_description(Path(folder)) or "{}")
+    kind = description.get("kind")
+    if not isinstance(kind, str):
+        return None
+    return f"{kind}-split-anew" if "split anew" in description else kind
 
 
 def _description(folder: Path) -> str | None:

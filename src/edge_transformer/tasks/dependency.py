@@ -72,7 +72,7 @@ class TreebankTask(SplitTaskData):
         self, data: TreebankData, files_hash: str, settings: TreebankSettings, model: TreeParser | None = None
     ) -> None:
         self._name, self._fingerprint, self._settings = data.name, files_hash, settings
-        self._split, self._missing = data.split, data.missing
+        self._split, self._missing, self._derived = data.split, data.missing, data.derived
         most = settings.max_tokens or MAX_WORDS
         trees = data.splits.get("train", ())
         self._train = [tree for tree in trees if tree.size <= most]
@@ -155,8 +155,9 @@ class TreebankTask(SplitTaskData):
         return self._table.sizes
 
     def identity(self) -> dict[str, Any]:
-        split = {"split": self._split} if self._split else {}
-        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **split}
+        facts = {"split": self._split, "treebank": self._derived}
+        known = {name: fact for name, fact in facts.items() if fact}
+        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **known}
 
     def notes(self) -> list[str]:
         notes = []
