@@ -3,8 +3,16 @@
 from setuptools import Extension, setup
 
 FOLDER = "src/edge_transformer/native"
-SOURCES = ("attention", "elementwise", "threads")
-HEADERS = ("attention_kernel", "attention_forward", "attention_backward", "random", "threads")
+SOURCES = ("attention", "decoding", "elementwise", "threads")
+HEADERS = (
+    "attention_kernel",
+    "attention_forward",
+    "attention_backward",
+    "decoding_kernel",
+    "random",
+    "threads",
+    "vectors",
+)
 
 setup(
     ext_modules=[

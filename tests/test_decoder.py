@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edge_transformer import EdgeTransformerConfig
+from edge_transformer import EdgeTransformerConfig, native
 from edge_transformer import decoder as decoder_module
 from edge_transformer.config import NORMS
 from edge_transformer.decoder import DecoderInput, EdgeSeq2Seq
 from edge_transformer.decoder_cache import FIRST_TARGETS
+from edge_transformer.decoder_kernel import LANES
 from seq2seq_cases import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
@@ -34,6 +35,7 @@ OPTIONS: list[dict[str, Any]] = [
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
 FEW = [OPTIONS[0], {"key": "ij", "tied": False, "norm": "pre"}, {"value": "left", "norm": "paper"}]
 some_options = pytest.mark.parametrize("options", FEW, ids=str)
+plain_and_compiled = pytest.mark.parametrize("engine", ["einsum", "auto"])  # the latter where there are kernels
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +43,11 @@ def same_numbers_every_time() -> None:
     torch.manual_seed(0)
 
 
-def make_model(layers: int = 3, target_tokens: int | None = TARGET_TOKENS, **options: Any) -> EdgeSeq2Seq:
+def make_model(
+    layers: int = 3, target_tokens: int | None = TARGET_TOKENS, engine: str = "auto", **options: Any
+) -> EdgeSeq2Seq:
     config = EdgeTransformerConfig(dim=12, heads=3, layers=layers, **options)
-    model = EdgeSeq2Seq(config, SOURCE_TOKENS, target_tokens, max_distance=5)
+    model = EdgeSeq2Seq(config, SOURCE_TOKENS, target_tokens, max_distance=5, engine=engine)
     draw_vectors(model)
     return model.eval()
 
@@ -164,9 +168,12 @@ def test_every_parameter_gets_a_gradient(checkpoint_layers: bool) -> None:
 
 
 @every_option
+@plain_and_compiled
 @pytest.mark.parametrize("lengths", [(4, 4), (5, 2, 1)], ids=["equal", "padded"])
-def test_the_cache_gives_the_logits_of_the_whole_pass(options: dict[str, Any], lengths: tuple[int, ...]) -> None:
-    model = make_model(**options)
+def test_the_cache_gives_the_logits_of_the_whole_pass(
+    options: dict[str, Any], engine: str, lengths: tuple[int, ...]
+) -> None:
+    model = make_model(engine=engine, **options)
     source, target = random_pair(len(lengths), max(lengths), FIRST_TARGETS + 6)
     mask = mask_of(*lengths) if len(set(lengths)) > 1 else None
     found = decode(model, model.start(source, mask), target)
@@ -180,13 +187,20 @@ def test_the_cache_of_shallow_models(layers: int) -> None:
     torch.testing.assert_close(decode(model, model.start(source), target), model(source, target))
 
 
+def room(nodes: int, engine: str) -> int:
+    """Numbers that a grid has room for, for each feature: the kernel wants whole vectors."""
+    compiled = engine == "auto" and native.unavailable() is None
+    return nodes * (-(-nodes // LANES) * LANES if compiled else nodes)
+
+
+@plain_and_compiled
 @pytest.mark.parametrize("limit", [None, 1, 10, 40, 50])
-def test_the_cache_grows(limit: int | None) -> None:
+def test_the_cache_grows(limit: int | None, engine: str) -> None:
     """Also where more steps are made than was said."""
-    model = make_model(layers=2).double()
+    model = make_model(layers=2, engine=engine).double()
     source, target = random_pair(1, 3, 45)
     state = model.start(source, limit=limit)
-    assert state.numbers == 4 * 12 * (3 + min(limit or FIRST_TARGETS, FIRST_TARGETS)) ** 2
+    assert state.numbers == 4 * 12 * room(3 + min(limit or FIRST_TARGETS, FIRST_TARGETS), engine)
     sizes = []
     found = []
     for t in range(45):
@@ -195,14 +209,15 @@ def test_the_cache_grows(limit: int | None) -> None:
     torch.testing.assert_close(torch.stack(found, 1), model(source, target))
     assert len(set(sizes)) <= 7  # seldom
     if limit is not None and limit >= 45:
-        assert sizes[-1] == 4 * 12 * (3 + limit) ** 2
+        assert sizes[-1] == 4 * 12 * room(3 + limit, engine)
     assert (state.steps, state.nodes) == (45, 48)
 
 
 @some_options
-def test_reordering(options: dict[str, Any]) -> None:
+@plain_and_compiled
+def test_reordering(options: dict[str, Any], engine: str) -> None:
     """Rows swap, are repeated and left out, in the middle of their sequences."""
-    model = make_model(**options).double()
+    model = make_model(engine=engine, **options).double()
     source, target = random_pair(3, 5, 12)
     mask = mask_of(5, 2, 4)
     state = model.start(source, mask)
@@ -221,8 +236,9 @@ def test_reordering(options: dict[str, Any]) -> None:
     assert state.rows == 1
 
 
-def test_rows_that_stay_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make_model()
+@plain_and_compiled
+def test_rows_that_stay_are_not_copied(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(engine=engine)
     source, target = random_pair(3, 2, 3)
     state = model.start(source)
     decode(model, state, target)

@@ -166,4 +166,4 @@ static int run(problem *p, int is_backward) {
 
 int edge_transformer_forward(problem *p) { return run(p, 0); }
 int edge_transformer_backward(problem *p) { return run(p, 1); }
-int edge_transformer_version(void) { return 3; }
+int edge_transformer_version(void) { return 4; }
