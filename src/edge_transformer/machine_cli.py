@@ -52,7 +52,10 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Option(
-            "--part", help="core, layers, scaling, rivals, threads or memory; can be repeated.", show_default="all"
+            "--part",
+            help="core, layers, scaling, rivals, threads, memory, decode, token, seq2seq or seq2seq-memory; can be "
+            "repeated.",
+            show_default="all",
         ),
     ] = None,
     own_sizes: Annotated[

@@ -1,4 +1,4 @@
-"""Time and memory of the engines, of whole layers and of a rival, as ratios measured side by side in one run.
+"""Time and memory of the engines, of whole models, of decoding and of a rival, as ratios measured in one run.
 
 Nothing else in the library imports this.
 """

@@ -13,6 +13,16 @@ from ..machine import usable_cores
 from . import sizes
 from .sizes import Configuration, Size
 from .timing import Action
+from .translation import (
+    CACHED,
+    DECODING,
+    RECOMPUTED,
+    TOKEN,
+    decode_action,
+    seq2seq_action,
+    seq2seq_floor,
+    token_action,
+)
 from .work import (
     BOTH,
     FLOYDNET,
@@ -30,7 +40,7 @@ from .work import (
 
 FLOOR, PLAIN, DROPOUT = "floor", "step", "step with dropout"
 PEAK = "peak"
-PATIENCE = {"memory": 3}  # limits that a run of a part may take, where one run is all there is
+PATIENCE = {"memory": 3, "seq2seq-memory": 3}  # limits that a run of a part may take, where one run is all there is
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,46 @@ def _layers(part: str, configuration: Configuration, engines: tuple[str, ...], d
         what=(STEP,),
         reference=FLOOR,
         layers=configuration.layers,
-        aims=dict(zip((PLAIN, DROPOUT), configuration.aims or (), strict=False)),
+        aims=dict(zip((PLAIN, DROPOUT), configuration.aims, strict=False)),
+    )
+
+
+def _seq2seq(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    def build(size: Size, name: str) -> Action:
+        sized = replace(configuration, size=size)
+        if name == FLOOR:
+            return seq2seq_floor(sized, device)
+        return seq2seq_action(sized, configuration.dropout if name == DROPOUT else 0.0, device=device)
+
+    return replace(_layers(part, configuration, engines, device), build=build)
+
+
+def _seq2seq_memory(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers",
+        configuration.size,
+        engines,
+        lambda size, engine: seq2seq_action(replace(configuration, size=size), 0.0, engine, device),
+        what=(PEAK,),
+        reference="einsum" if "einsum" in engines else None,
+        layers=configuration.layers,
+        aims=dict(zip(("native",), configuration.aims, strict=False)),
+    )
+
+
+def _decode(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    action, what = (token_action, TOKEN) if part == "token" else (decode_action, DECODING)
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers",
+        configuration.size,
+        (RECOMPUTED, CACHED),
+        lambda size, name: action(replace(configuration, size=size), name, device),
+        what=(what,),
+        reference=RECOMPUTED,
+        layers=configuration.layers,
+        aims=dict(zip((CACHED,), configuration.aims, strict=False)),
     )
 
 
@@ -130,6 +179,10 @@ PARTS: dict[str, Part] = {
     "threads": Part("one thread and two", sizes.THREADS, _threads),
     "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
     "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
+    "decode": Part("a batch of targets, with the edge cache and without", sizes.DECODE, _decode),
+    "token": Part("one more token, with the edge cache and without, on ever larger graphs", sizes.TOKEN, _decode),
+    "seq2seq": Part("a training step of an encoder-decoder against its matrix products", sizes.SEQ2SEQ, _seq2seq),
+    "seq2seq-memory": Part("extra peak memory of that step", sizes.SEQ2SEQ_MEMORY, _seq2seq_memory),
 }
 _CPU_ONLY = ("rivals", "threads")
 

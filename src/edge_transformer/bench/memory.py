@@ -1,4 +1,4 @@
-"""Peak memory of the attention, forward and backward, in a process of its own for every case."""
+"""Peak memory of forward and backward, of the attention or of an encoder-decoder, in a process of its own each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 
-from .sizes import Size
-from .timing import Watch
+from .sizes import Configuration, Size
+from .timing import Action, Watch
+from .translation import seq2seq_action
 from .work import attention_action
 
 NOT_TOLD = "no /proc"
@@ -39,10 +40,13 @@ def extra_peak(run: Callable[[], object], device: str = "cpu") -> int | None:
     return None if held is None or peak is None else max(0, peak - held)
 
 
-def measure_alone(engine: str, size: Size, threads: int, device: str) -> int | str | None:
-    """The extra peak of one case in a fresh process; a text says why there is none."""
+def measure_alone(engine: str, size: Size, threads: int, device: str, layers: int = 0) -> int | str | None:
+    """The extra peak of one case in a fresh process; a text says why there is none.
+
+    Of the attention alone, or of a training step of an encoder-decoder with so many layers.
+    """
     code = f"import sys; from {__name__} import main; main(*sys.argv[1:])"
-    arguments = [engine, str(size), str(threads), device]
+    arguments = [engine, str(size), str(threads), device, str(layers)]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     if done.returncode == 0:
         peak = json.loads(done.stdout)
@@ -63,10 +67,16 @@ def _status(name: str) -> int | None:
     return found[0] if found else None
 
 
-def main(engine: str, size_text: str, threads: str, device: str) -> None:
+def main(engine: str, size_text: str, threads: str, device: str, layers: str) -> None:
     """What the fresh process does: prints the bytes above those in use when the inputs were ready, or null."""
     size = Size.parse(size_text)
     torch.set_num_threads(int(threads))
-    action = attention_action(size, engine, device)
-    attention_action(replace(size, batch=1, n=4), engine, device)(Watch(device))  # loads what is loaded at first use
+
+    def build(size: Size) -> Action:
+        if layers == "0":
+            return attention_action(size, engine, device)
+        return seq2seq_action(Configuration("", size, int(layers)), 0.0, engine, device)
+
+    action = build(size)
+    build(replace(size, batch=1, n=4))(Watch(device))  # loads what is loaded at first use
     print(json.dumps(extra_peak(lambda: action(Watch(device)), device)))

@@ -22,6 +22,14 @@ ABOUT = {
     "multiplies, so that it is products of matrices. It gets its tensors whole and in its own order.",
     "threads": "The engine for CPUs with one thread and with two. The last column is half the time of two independent "
     "runs at once, with one thread each: what two cores gave at that moment to work that shares nothing.",
+    "decode": "Greedy work on random tokens, the reading of the sources included. Without the cache the decoder "
+    "computes the whole graph for every token; that is timed at five prefixes, each of which stands for a fifth of "
+    "the tokens.",
+    "token": "The last token of a graph of n nodes.",
+    "seq2seq": "Forward and backward, from tokens to the gradients of all weights, 13 nodes of the source and the rest "
+    "of the target; the *floor* is that of encoder and decoder, whose last layer is read at the loop edges of the "
+    "target alone. The process keeps freed memory.",
+    "seq2seq-memory": "Measured as the memory of the attention.",
     "memory": "The most memory in use while forward and backward run, above what was in use when the inputs were "
     "ready. Each number is from a process of its own.",
 }

@@ -12,13 +12,16 @@ import torch
 
 from ..machine import describe
 from ..memory import keep_freed_memory
-from .cases import PATIENCE, Case
+from .cases import PATIENCE, PEAK, Case
 from .memory import NOT_TOLD, measure_alone
 from .results import Bench, Measurement
 from .timing import time_once, time_rounds
 
 _PROBED_FROM = 100  # nodes; smaller graphs are quick enough to be measured without asking
-KEEPING_MEMORY = ("layers",)  # parts that are measured as training runs; the others as any program would call them
+KEEPING_MEMORY = (
+    "layers",
+    "seq2seq",
+)  # parts that are measured as training runs; the others as any program would call them
 _SMALLER = 4  # times fewer nodes in a probe
 
 Progress = Callable[[int, str], None]  # cases done, and what runs now
@@ -74,7 +77,7 @@ def _measure_case(case: Case, settings: Settings, note: Callable[[str], None]) -
         reason = case.missing.get(name) or _too_much(case, name, settings)
         if reason:
             skipped[name] = reason
-    measured = list((_memory if case.part == "memory" else _times)(case, skipped, settings, note))
+    measured = list((_memory if PEAK in case.what else _times)(case, skipped, settings, note))
     references = {found.what: found.value for found in measured if found.name == case.reference}
     return [_with_ratio(found, case.reference, references.get(found.what)) for found in measured]
 
@@ -116,12 +119,12 @@ def _memory(
     case: Case, skipped: dict[str, str], settings: Settings, note: Callable[[str], None]
 ) -> Iterator[Measurement]:
     for name in case.names:
-        found = Measurement(case.part, case.name, case.size, case.what[0], name, unit="bytes")
+        found = Measurement(case.part, case.name, case.size, case.what[0], name, unit="bytes", aim=case.aims.get(name))
         if name in skipped:
             yield replace(found, skipped=skipped[name])
             continue
         note(name)
-        peak = measure_alone(name, case.size, settings.threads, settings.device)
+        peak = measure_alone(name, case.size, settings.threads, settings.device, case.layers)
         if isinstance(peak, int):
             yield replace(found, value=float(peak), rounds=1)
         else:

@@ -52,7 +52,7 @@ class Configuration:
     layers: int = 4
     dropout: float = 0.1
     attention_bias: bool = True
-    aims: tuple[float, float] | None = None  # for a step without and with dropout, in multiples of the floor
+    aims: tuple[float, ...] = ()  # what the ratios should be at most, of what is compared with a reference
 
     @classmethod
     def of(cls, size: Size) -> Configuration:
@@ -78,4 +78,12 @@ RIVALS = (
     CFQ_SEMANTIC,
     LONG,
 )
+# The sizes of the presets of those names: questions of 13 words, decoded to 50 tokens or trained with 47.
+DECODE = (
+    Configuration("cfq/cpu", Size(16, 63, 64, 4), 3, aims=(1 / 15,)),
+    Configuration("cfq/paper", Size(16, 63, 256, 8), 6, aims=(1 / 15,)),
+)
+TOKEN = tuple(Configuration(f"n={n}", Size(16, n, 64, 4), 3) for n in (20, 40, 80, 160))
+SEQ2SEQ = (Configuration("cfq/paper", Size(4, 60, 256, 8), 6, aims=AIMS),)
+SEQ2SEQ_MEMORY = (Configuration("cfq/paper", Size(1, 60, 256, 8), 6, aims=(1 / 10,)),)
 THREADS = tuple(Configuration(f"n={n}", Size(1, n, 256, 8)) for n in (60, 100, 200))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -15,6 +17,8 @@ from ..errors import UserError
 from ..figures import COLOURS, GREY, MARKERS, STYLE
 from .cases import PARTS, PATIENCE, PEAK
 from .results import Bench, Measurement
+from .sizes import Configuration
+from .translation import DECODING, TOKEN, targets_of
 from .work import BOTH, FORWARD
 
 if TYPE_CHECKING:
@@ -84,7 +88,7 @@ def show(found: Measurement | None) -> str:
     text = show_seconds(found.value) if found.unit == "s" else show_bytes(found.value)
     if found.ratio is not None and found.name != found.reference:
         text += f" ×{found.ratio:.2g}" if found.ratio < 0.1 else f" ×{found.ratio:.2f}"
-        text += f" (aim {found.aim:g})" if found.aim is not None else ""
+        text += f" (aim {found.aim:.2g})" if found.aim is not None else ""
     return text
 
 
@@ -115,6 +119,7 @@ def _spread(row: dict[str, Measurement]) -> str:
 def _notes(found: Sequence[Measurement], bench: Bench) -> list[str]:
     reference = next((measurement.reference for measurement in found if measurement.reference), None)
     notes = [f"× is the ratio to {reference}."] if reference else []
+    notes += [*_tokens_a_second(found), *_growth(found)]
     reasons = sorted({measurement.skipped for measurement in found if measurement.skipped})
     notes += [f"Skipped: {reason}." for reason in reasons if ";" in reason]
     if any(reason.startswith("needs ") for reason in reasons):
@@ -123,6 +128,27 @@ def _notes(found: Sequence[Measurement], bench: Bench) -> list[str]:
         limit = bench.settings["limit"] * PATIENCE.get(found[0].part, 1)
         notes.append(f"Skipped where one run would take more than {limit:g} s (--limit).")
     return notes
+
+
+def _tokens_a_second(found: Sequence[Measurement]) -> Iterator[str]:
+    """How many tokens all rows together get in a second, for what was decoded."""
+    for each in found:
+        if each.what == DECODING and each.value:
+            tokens = each.size.batch * targets_of(Configuration.of(each.size))
+            times = f", {1 / each.ratio:.1f} times as many" if each.ratio and each.name != each.reference else ""
+            yield f"{each.case}, {each.name}: {_three_digits(tokens / each.value)} tokens a second{times}."
+
+
+def _growth(found: Sequence[Measurement]) -> Iterator[str]:
+    """The power of n that the time of a token grows with: the slope of a line through the logarithms."""
+    times: dict[str, list[tuple[int, float]]] = {}
+    for each in found:
+        if each.what == TOKEN and each.value:
+            times.setdefault(each.name, []).append((each.size.n, each.value))
+    for name, points in times.items():
+        if len({n for n, _ in points}) > 1:
+            fit = linear_regression([math.log(n) for n, _ in points], [math.log(value) for _, value in points])
+            yield f"{name}: the time grows as n^{fit.slope:.2f}."
 
 
 def draw(bench: Bench) -> Figure:

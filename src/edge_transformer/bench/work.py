@@ -77,17 +77,25 @@ class Floor:
     tensors made before.
     """
 
-    def __init__(self, configuration: Configuration, device: str = "cpu") -> None:
-        rows, dim = configuration.size.edges, configuration.size.dim
+    def __init__(
+        self,
+        configuration: Configuration,
+        device: str = "cpu",
+        rows: int | None = None,
+        products: Sequence[tuple[int, int]] = ((1, 4), (1, 1), (1, 4), (4, 1)),
+    ) -> None:
+        """Other `rows` than all edges, and other `products`: the widths before and after, in multiples of `dim`."""
+        rows, dim = rows or configuration.size.edges, configuration.size.dim
         self.layers = configuration.layers
         random = torch.Generator().manual_seed(1)
 
         def make(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=random).to(device)
 
-        self.weights = [make(out, into) for into, out in ((dim, 4 * dim), (dim, dim), (dim, 4 * dim), (4 * dim, dim))]
+        self.weights = [make(out * dim, into * dim) for into, out in products]
         self.weight_gradients = [torch.empty_like(weight) for weight in self.weights]
-        self.states = {width: make(rows, width) for width in (dim, 4 * dim)}  # inputs and gradients, never written to
+        widths = sorted({width for weight in self.weights for width in weight.shape})
+        self.states = {width: make(rows, width) for width in widths}  # inputs and gradients, never written to
         self.results = {width: torch.empty_like(states) for width, states in self.states.items()}
 
     def products(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -145,7 +153,9 @@ def expected_bytes(name: str, size: Size, layers: int = 0) -> int:
     """Rather more than the memory that forward and backward will take, to leave out what may not fit."""
     states = 4 * size.edges * size.dim  # one float32 tensor with a vector for every edge
     if name == "einsum":
-        return 7 * size.n * states // 2  # the values of all triangles, their gradient and copies of both
+        return (
+            7 * size.n * states // 2 * max(1, layers)
+        )  # the values of all triangles, their gradient and copies of both
     if name == FLOYDNET:
         return 6 * 4 * size.triangles * size.heads + 12 * states  # weights and their copies
     return (16 + 20 * layers) * states

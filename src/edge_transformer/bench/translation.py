@@ -1,0 +1,163 @@
+"""What is timed of an encoder-decoder: decoding with and without the edge cache, one token, and a training step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from ..config import EdgeTransformerConfig
+from ..decoder import EdgeSeq2Seq
+from .sizes import Configuration
+from .timing import Action, Watch
+from .work import STEP, Floor
+
+DECODING, TOKEN = "decoding", "one token"
+RECOMPUTED, CACHED = "recomputed", "cached"
+SLICES = 5  # of a target, where every token is computed from nothing: one prefix of each is timed
+_SOURCES, _TOKENS = 13, 100  # words of a question; the vocabulary
+
+
+def sources_of(configuration: Configuration) -> int:
+    """How many of a graph's nodes are those of the source."""
+    return min(_SOURCES, configuration.size.n // 2)
+
+
+def targets_of(configuration: Configuration) -> int:
+    """How many are those of the target."""
+    return configuration.size.n - sources_of(configuration)
+
+
+def decode_action(configuration: Configuration, name: str, device: str = "cpu") -> Action:
+    """Decode a batch of targets, the reading of the sources included.
+
+    What is recomputed for every token is timed at the middle of each of some slices of the target, as if that were the
+    time of every token there. The time grows ever faster, so that this is rather less than the whole.
+    """
+    model, source, target = _model(configuration, "auto", device)
+
+    def cached(watch: Watch) -> None:
+        watch.start()
+        state = model.start(source, limit=target.shape[1])
+        for t in range(target.shape[1]):
+            model.step(state, target[:, t - 1] if t else None)
+        watch.mark(DECODING)
+
+    @torch.no_grad()
+    def recomputed(watch: Watch) -> None:
+        watch.start()
+        source_edges = model.encoder(model.source_input(source))
+        watch.mark(DECODING)
+        total = watch.marks[DECODING]
+        for prefix, count in slices(target.shape[1]):
+            watch.start()
+            _recompute(model, source_edges, target[:, :prefix])
+            watch.mark(DECODING)
+            total += count * watch.marks[DECODING]
+        watch.marks[DECODING] = total
+
+    return cached if name == CACHED else recomputed
+
+
+def slices(tokens: int) -> list[tuple[int, int]]:
+    """The prefixes to time, and how many tokens each stands for."""
+    ends = [round(tokens * part / SLICES) for part in range(SLICES + 1)]
+    return [((start + 1 + end) // 2, end - start) for start, end in pairwise(ends) if end > start]
+
+
+def token_action(configuration: Configuration, name: str, device: str = "cpu") -> Action:
+    """Decode the last token of a graph of this size."""
+    model, source, target = _model(configuration, "auto", device)
+    if name == CACHED:
+        state = model.start(source, limit=target.shape[1])
+        for t in range(target.shape[1] - 1):
+            model.step(state, target[:, t - 1] if t else None)
+
+        def last() -> Tensor:
+            logits = model.step(state, target[:, -2] if state.steps else None)
+            state.steps -= 1  # what was remembered last is written over the next time
+            return logits
+    else:
+        with torch.no_grad():
+            source_edges = model.encoder(model.source_input(source))
+
+        def last() -> Tensor:
+            return _recompute(model, source_edges, target)
+
+    @torch.no_grad()
+    def action(watch: Watch) -> None:
+        watch.start()
+        last()
+        watch.mark(TOKEN)
+
+    return action
+
+
+def seq2seq_action(configuration: Configuration, dropout: float, engine: str = "auto", device: str = "cpu") -> Action:
+    """Forward and backward of a training step, from tokens to the gradients of all weights."""
+    model, source, target = _model(replace(configuration, dropout=dropout), engine, device)
+    model.train()
+
+    def action(watch: Watch) -> None:
+        model.zero_grad()
+        watch.start()
+        logits = model(source, target)
+        nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten()).backward()
+        watch.mark(STEP)
+
+    return action
+
+
+def seq2seq_floor(configuration: Configuration, device: str = "cpu") -> Action:
+    """The matrix products of that step: of the encoder, of the decoder, and of its last layer, which is read at the
+    loop edges of the targets alone (q and v1 of their rows, k and v2 of their columns)."""
+    size, layers = configuration.size, configuration.layers
+    targets = targets_of(configuration)
+    encoder = replace(configuration, size=replace(size, n=sources_of(configuration)))
+    floors = [
+        Floor(encoder, device),
+        Floor(replace(configuration, layers=layers - 1), device),
+        Floor(replace(configuration, layers=2), device, rows=size.batch * targets * size.n, products=((1, 2),)),
+        Floor(replace(configuration, layers=1), device, rows=size.batch * targets, products=((1, 1), (1, 4), (4, 1))),
+    ]
+    return _one_after_the_other(floors)
+
+
+def _one_after_the_other(actions: list[Floor]) -> Action:
+    def run(watch: Watch) -> None:
+        total = 0.0
+        for action in actions:
+            action(watch)
+            total += watch.marks[STEP]
+        watch.marks[STEP] = total
+
+    return run
+
+
+def _model(configuration: Configuration, engine: str, device: str) -> tuple[EdgeSeq2Seq, Tensor, Tensor]:
+    """A model in evaluation mode, with sources and targets as long as the size says."""
+    size = configuration.size
+    config = EdgeTransformerConfig(
+        dim=size.dim,
+        heads=size.heads,
+        layers=configuration.layers,
+        dropout=configuration.dropout,
+        attention_bias=configuration.attention_bias,
+    )
+    torch.manual_seed(1)
+    model = EdgeSeq2Seq(config, _TOKENS, engine=engine).to(device).eval()
+    random = torch.Generator().manual_seed(1)
+
+    def draw(length: int) -> Tensor:
+        return torch.randint(_TOKENS, (size.batch, length), generator=random).to(device)
+
+    return model, draw(sources_of(configuration)), draw(targets_of(configuration))
+
+
+def _recompute(model: EdgeSeq2Seq, source_edges: Tensor, target: Tensor) -> Tensor:
+    """The logits of the last token of the target from those before it, without a cache."""
+    before = model.decoder_input.beginning.expand(len(target), 1, -1)
+    edges = model.decoder_input(source_edges, torch.cat([before, model._embed(target[:, :-1])], dim=1))
+    return model.output(model.decoder.read_targets(edges, source_edges.shape[1])[:, -1])
