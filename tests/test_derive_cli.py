@@ -31,6 +31,7 @@ def test_questions_become_treebanks(
     assert ["all", "3", "66.67%", "7", "4", "100%", "1.00", "1"] in rows
     assert "5 relations: nsubj 2, root 2, " in printed
     assert "1 questions not covered; see" in printed
+    assert "warning: the grammar covers 66.67%, less than 99%" in printed
     assert "questions a second" in printed
     assert (tmp_path / "out/more.conllu").read_text(encoding="utf-8").startswith("# sent_id = more-1\n")
 
@@ -41,6 +42,7 @@ def test_questions_become_treebanks(
         ("cfq-trees", "train.tsv", "error: unknown kind of data 'cfq-trees'; known is cfq-dependencies"),
         ("cfq-dependencies", "absent.tsv", "absent.tsv: No such file"),
         ("cfq-dependencies", "", "found no .tsv"),
+        ("cfq-dependencies", "strange.txt", "the grammar covers none of its 1 questions"),
     ],
 )
 def test_mistakes_end_with_one_line(
@@ -51,8 +53,11 @@ def test_mistakes_end_with_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if name == "strange.txt":
+        (tmp_path / name).write_text("How are you\n", encoding="utf-8")
     assert run(monkeypatch, kind, f"--questions={tmp_path / name}", f"--out={tmp_path / 'out'}") == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.startswith("error: ")
     assert len(error.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .data.cfq_treebank import Account
 
 out = Console(highlight=False)
+LEAST_COVERED = 0.99
 
 
 def derive(
@@ -41,14 +42,14 @@ def derive(
 
     - `edge-transformer data derive cfq-dependencies --questions train.tsv.gz --questions more.txt --out cfq-dep`
     """
-    from .data.cfq_treebank import NOT_COVERED_FILE, Account
+    from .data.cfq_treebank import NOT_COVERED_FILE, Account, count_questions
     from .data.cfq_treebank import derive as derive_trees
     from .progress import bar
 
     if kind != "cfq-dependencies":
         raise UserError(f"unknown kind of data {kind!r}; known is cfq-dependencies")
     started = time.process_time()
-    with bar("parsing") as parsing:
+    with bar("parsing", count_questions(questions)) as parsing:
         accounts = derive_trees(questions, folder, parsing.advance)
     seconds = time.process_time() - started
     total = Account()
@@ -65,6 +66,9 @@ def derive(
     print(f"{len(total.relations)} relations: {counts}")
     missed = total.questions - total.covered
     print(f"{missed:,} questions not covered" + (f"; see {folder / NOT_COVERED_FILE}" if missed else ""))
+    if total.covered < LEAST_COVERED * total.questions:
+        share = _share(total.covered, total.questions)
+        print(f"warning: the grammar covers {share}, less than {LEAST_COVERED:.0%}; are these questions of CFQ?")
     rate = total.questions / max(seconds, 1e-9)
     print(f"written to {folder} in {seconds:.1f} seconds of CPU time, {rate:,.0f} questions a second")
 

@@ -215,3 +215,19 @@ def test_mcd1_is_covered() -> None:
             projective += tree.shape.projective
     assert count == 11_968
     assert 0.95 < projective / count < 1  # only "that ... by" crosses another arc
+
+
+def test_a_question_mark_hangs_on_the_root() -> None:
+    parser = CfqParser()
+    plain, asked = (parser.parse(f"Was M0 a actor that directed M1{end}") for end in ("", " ?"))
+    assert asked.arcs() == [*plain.arcs(), (4, "punct")]
+    assert asked.columns()[-1] == ("?", "?", "PUNCT", "?")
+    for question in ("?", "Was ? M0 a actor", "Was M0 a actor ? ?"):
+        with pytest.raises(NotCovered):
+            parser.parse(question)
+
+
+def test_an_is_a() -> None:
+    parser = CfqParser()
+    assert parser.parse("Was M0 an actor").arcs() == parser.parse("Was M0 a actor").arcs()
+    assert parser.parse("Was M0 an actor").columns()[2] == ("an", "a", "DET", "an")

@@ -170,4 +170,4 @@ def test_files_that_are_not_cfq_are_refused(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("How many films did Ann direct ?\nWhy ?\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"none of its 2 questions.*The first is words.txt:1: word 1 is 'How'"):
         derive([tmp_path / "words.txt"], tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()

@@ -18,6 +18,7 @@ from .cfq_words import (
     AND,
     ENTITY_CLASS,
     KIND_CLASS,
+    QUESTION_MARK,
     ROLE_CLASS,
     VERB_CLASS,
     Term,
@@ -164,6 +165,12 @@ class CfqParser:
 
 def _shape(sorts: tuple[str, ...]) -> Shape | int:
     """The tree over terms of these sorts, or how many of them fit."""
+    if sorts[-1] == QUESTION_MARK and QUESTION_MARK not in sorts[:-1] and len(sorts) > 1:  # CFQ itself has none
+        shape = _shape(sorts[:-1])
+        if isinstance(shape, int):
+            return shape
+        root = shape.heads.index(-1)
+        return Shape.of((*shape.heads, root), (*shape.relations, "punct"), (*shape.uses, ""))
     grammar = Grammar(sorts)
     reading = grammar.question()
     if reading is None:

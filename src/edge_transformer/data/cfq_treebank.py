@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -150,6 +151,11 @@ def _rows(file: IO[str], path: Path) -> Iterator[Question]:
         yield number, question
 
 
+def count_questions(sources: Iterable[str | Path]) -> int:
+    """How many questions `derive` would read."""
+    return sum(1 for path in question_files(sources).values() for _ in read_questions(path))
+
+
 def derive(
     sources: Iterable[str | Path], folder: str | Path, progress: Callable[[int], None] | None = None
 ) -> dict[str, Account]:
@@ -160,9 +166,17 @@ def derive(
     folder, files, parser = Path(folder), question_files(sources), CfqParser()
     accounts: dict[str, Account] = {}
     missed: list[str] = []
-    for name, path in files.items():
-        with replacing(folder / f"{name}.conllu") as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
-            accounts[name] = _write(file, name, path, parser, missed, progress)
+    was_there = folder.exists()
+    try:
+        for name, path in files.items():
+            out = folder / f"{name}.conllu"
+            with replacing(out) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+                accounts[name] = _write(file, name, path, parser, missed, progress)
+    except UserError:
+        if not was_there:
+            with suppress(OSError):  # it may hold trees of an earlier file
+                folder.rmdir()
+        raise
     write_text(folder / NOT_COVERED_FILE, "".join(missed))
     description = {
         "kind": "cfq-dependencies",

@@ -25,6 +25,7 @@ PARTICIPLE = "participle"  # written
 PAST_OR_PARTICIPLE = "past or participle"  # produced
 DID, WAS, WHO, WHAT, WHICH = "did", "was", "who", "what", "which"
 THAT, WHOSE, A, OF, BY, AND, COMMA, POSSESSIVE = "that", "whose", "a", "of", "by", "and", ",", "'s"
+QUESTION_MARK = "?"
 
 # Word classes as `questionTemplate` of the official rows calls them, without its brackets.
 ENTITY_CLASS, ADJECTIVE_CLASS = "entity", "ADJECTIVE_SIMPLE"
@@ -65,10 +66,12 @@ _FUNCTION_WORDS = {  # word: sort, lemma, part of speech
     "that": (THAT, "that", "PRON"),
     "whose": (WHOSE, "whose", "PRON"),
     "a": (A, "a", "DET"),
+    "an": (A, "a", "DET"),  # CFQ has "a actor"; others may write better English
     "of": (OF, "of", "ADP"),
     "by": (BY, "by", "ADP"),
     "and": (AND, "and", "CCONJ"),
     ",": (COMMA, ",", "PUNCT"),
+    "?": (QUESTION_MARK, "?", "PUNCT"),
     "'s": (POSSESSIVE, "'s", "PART"),
 }
 
