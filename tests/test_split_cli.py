@@ -194,6 +194,32 @@ def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:
     assert found["test"]["atom_divergence"] < 0.05
 
 
+def test_derived_mcd1_is_far_from_random(tmp_path: Path) -> None:
+    if not MCD1.is_dir():
+        pytest.skip(f"needs CFQ's MCD1 in {MCD1}")
+    for part in ("train", "test"):  # every sixteenth question, for the time it takes
+        with gzip.open(MCD1 / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
+            (tmp_path / f"{part}.tsv").write_text("".join(islice(lines, 0, None, 16)), encoding="utf-8")
+    assert run("derive", "cfq-dependencies", "--questions", tmp_path, "--out", tmp_path / "trees")[0] == 0
+    found = json.loads(run("divergence", tmp_path / "trees", "--json")[1])
+    assert (found["train"]["rows"], found["test"]["rows"]) == (5_984, 748)
+    assert found["test"]["compound_divergence"] > 0.12
+    assert found["test"]["compound_divergence"] > 3 * found["a random test set"]["compound_divergence"]
+    assert found["test"]["atom_divergence"] < 0.05
+
+
+def test_the_numbers_of_the_page_are_those_of_the_record() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs/splits.md").read_text(encoding="utf-8")
+    record = json.loads((root / "benchmarks/divergences.json").read_text(encoding="utf-8"))
+    for command, found in record.items():
+        cells = [f"{found['train']['rows']:,}", f"{found['test']['rows']:,}"]
+        for name in ("test", "a random test set"):
+            cells += [f"{found[name][f'{kind}_divergence']:.4f}" for kind in ("atom", "compound")]
+        assert f"| `{command}` | {' | '.join(cells)} |\n" in page
+    assert page.count("| `edge-transformer data divergence") == len(record)
+
+
 def test_hold_out(tmp_path: Path) -> None:
     names = ("Ann", "Bob", "Cem", "Dan", "Eva", "Fay")
     rows = [
