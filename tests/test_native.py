@@ -69,7 +69,7 @@ def test_work_runs_on_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) ->
     parts = [torch.randn(4, 9, 9, 2, 3) for _ in range(4)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr("edge_transformer.attention.native._SMALLEST_SHARE", 1)
+    monkeypatch.setattr("edge_transformer.attention.native.SMALLEST_SHARE", 1)
     use_pool = native.library().edge_transformer_use_pool
     calls: list[int] = []
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)

@@ -310,7 +310,7 @@ def test_threads_change_no_bit(
     dropout_p: float,
     heads: int,
 ) -> None:
-    monkeypatch.setattr(native, "_SMALLEST_SHARE", 1)  # also share out what is not worth it
+    monkeypatch.setattr(native, "SMALLEST_SHARE", 1)  # also share out what is not worth it
     parts = random_parts(2, 6, heads, 5)
 
     def attend(*arguments: Any) -> Tensor:

@@ -19,7 +19,7 @@ from ..native import draw_seed, drop_below, library
 from ..operators import operator
 from .gradients import connect, empty_gradients
 
-_SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
+SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 
 
 class Problem(ctypes.Structure):
@@ -65,7 +65,7 @@ class Problem(ctypes.Structure):
             key_is_ij=key_is_ij,
             drop_below=drop_below(dropout_p),
             is_double=dtype == torch.float64,
-            threads=min(torch.get_num_threads(), work // _SMALLEST_SHARE),
+            threads=min(torch.get_num_threads(), work // SMALLEST_SHARE),
             isa=-1,
         )
 
@@ -117,9 +117,9 @@ def _call(
     run_kernel(function, problem)
 
 
-def run_kernel(function: str, problem: Problem) -> None:
-    """Compute "forward" or "backward"."""
-    if getattr(library(), f"edge_transformer_{function}")(ctypes.byref(problem)):
+def run_kernel(function: str, problem: Problem, *more: Any) -> None:
+    """Call a function of native/attention.c."""
+    if getattr(library(), f"edge_transformer_{function}")(ctypes.byref(problem), *more):
         raise MemoryError("triangular attention ran out of memory")
 
 

@@ -6,7 +6,8 @@ its part of, instead of a dozen that are put together afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from ctypes import c_int64
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from torch import Tensor
 
 from ..native import draw_seed
 from ..operators import operator
-from .native import Problem, run_kernel
+from .native import SMALLEST_SHARE, Problem, run_kernel
 
-_PARTS = ("q", "k", "v1", "v2")
+_NAMES = ("q", "k", "v1", "v2")
 
 
 def native_attention_groups(parts: Tensor, sizes: Sequence[tuple[int, int]], key: str, dropout_p: float) -> Tensor:
@@ -25,28 +26,34 @@ def native_attention_groups(parts: Tensor, sizes: Sequence[tuple[int, int]], key
     return groups_forward(parts, flat, key == "ij", dropout_p, draw_seed(dropout_p))[0]
 
 
-def _problems(
-    parts: Tensor, out: Tensor, soft_max: Tensor, sizes: Sequence[int], key_is_ij: bool, dropout_p: float, seed: int
-) -> Iterator[tuple[Problem, int]]:
-    """The problem of each group, and where its edges begin."""
-    _, count, heads, features = parts.shape
-    start = 0
-    for group, (batch, n) in enumerate(zip(sizes[::2], sizes[1::2], strict=True)):
-        problem = Problem.of(parts.dtype, batch, n, heads, features, -1, key_is_ij, dropout_p, seed + group)
-        _point(problem, _PARTS[:count], parts, start, n)
-        _point(problem, ("out",), out, start, n)
-        problem.soft_max = soft_max.data_ptr() + 2 * start * heads * soft_max.element_size()
-        yield problem, start
-        start += batch * n * n
+def _run(
+    function: str,
+    tensors: Mapping[str, Tensor],
+    soft_max: Tensor,
+    sizes: Sequence[int],
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> None:
+    """Compute "forward" or "backward" of all groups. Tensors are `[edges, heads, features]`, by their names in C."""
+    some = next(iter(tensors.values()))
+    _, heads, features = some.shape
+    number = 0 if seed is None else int(seed)
+    problem = Problem.of(some.dtype, 0, 0, heads, features, -1, key_is_ij, dropout_p, number)
+    problem.threads = torch.get_num_threads()
+    problem.soft_max = soft_max.data_ptr()
+    for name, tensor in tensors.items():
+        edge, head, _ = tensor.stride()
+        setattr(problem, name, tensor.data_ptr())
+        setattr(problem, f"{name}_stride", (0, 0, edge, head))  # those of rows and graphs differ from group to group
+    run_kernel(
+        f"groups_{function}", problem, (c_int64 * len(sizes))(*sizes), c_int64(len(sizes) // 2), c_int64(SMALLEST_SHARE)
+    )
 
 
-def _point(problem: Problem, names: Sequence[str], tensor: Tensor, start: int, n: int) -> None:
-    """Let a problem find its tensors, which lie side by side in the edges from `start` on."""
-    edge, apart, features = tensor.stride(0), tensor.stride(-3), tensor.stride(-2)  # numbers from one to the next
-    first, strides = tensor.data_ptr() + start * edge * tensor.element_size(), (n * n * edge, n * edge, edge, features)
-    for place, name in enumerate(names):
-        setattr(problem, name, first + place * apart * tensor.element_size())
-        setattr(problem, f"{name}_stride", strides)
+def _parts(parts: Tensor, prefix: str = "") -> dict[str, Tensor]:
+    """The tensors that lie side by side, by name."""
+    return {f"{prefix}{name}": part for name, part in zip(_NAMES, parts.unbind(1), strict=False)}
 
 
 @operator("groups_forward", device="cpu")
@@ -57,8 +64,7 @@ def groups_forward(
     parts = parts.contiguous()
     edges, _, heads, features = parts.shape
     out, soft_max = parts.new_empty(edges, heads, features), parts.new_zeros(edges * heads * 2)
-    for problem, _start in _problems(parts, out, soft_max, sizes, key_is_ij, dropout_p, _number(seed)):
-        run_kernel("forward", problem)
+    _run("forward", {**_parts(parts), "out": out}, soft_max, sizes, key_is_ij, dropout_p, seed)
     return out, soft_max
 
 
@@ -82,21 +88,14 @@ def groups_backward(
     """The gradient of the parts."""
     parts, dout = parts.contiguous(), dout.contiguous()
     gradient = torch.empty_like(parts)
-    names = [f"d{name}" for name in _PARTS[: parts.shape[1]]]
-    for problem, start in _problems(parts, out, soft_max, sizes, key_is_ij, dropout_p, _number(seed)):
-        _point(problem, names, gradient, start, problem.n)
-        _point(problem, ("dout",), dout, start, problem.n)
-        run_kernel("backward", problem)
+    tensors = {**_parts(parts), "out": out, "dout": dout, **_parts(gradient, "d")}
+    _run("backward", tensors, soft_max, sizes, key_is_ij, dropout_p, seed)
     return gradient
 
 
 @groups_backward.register_fake
 def _(dout: Tensor, parts: Tensor, *rest: Any) -> Tensor:
     return parts.new_empty(tuple(parts.shape))
-
-
-def _number(seed: Tensor | None) -> int:
-    return 0 if seed is None else int(seed)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-VERSION = 4  # of the C interface; the compiled library must say the same
+VERSION = 5  # of the C interface; the compiled library must say the same
 _VECTOR_CODE = ("portable", "AVX2", "AVX-512")
 
 

@@ -164,6 +164,41 @@ static int run(problem *p, int is_backward) {
     return 0;
 }
 
+/* Lets a tensor that lies edge behind edge begin at this edge, as one of graphs of n nodes. */
+static void begin_at(const void **tensor, int64_t stride[4], int64_t edge, int64_t n, int64_t bytes) {
+    if (!*tensor) return;
+    *tensor = (const char *)*tensor + edge * stride[COLUMN] * bytes;
+    stride[ROW] = n * stride[COLUMN];
+    stride[BATCH] = n * stride[ROW];
+}
+
+/* Graphs of several sizes, whose edges lie behind each other: `sizes` are numbers of graphs and their nodes. Of the strides
+ * of `all` only those of edges and heads are looked at, of its sizes those that all have in common. */
+static int run_groups(const problem *all, const int64_t *sizes, int64_t groups, int64_t smallest_share, int is_backward) {
+    const int64_t bytes = all->is_double ? 8 : 4;
+    int64_t edge = 0;
+    for (int64_t group = 0; group < groups; group++) {
+        problem p = *all;
+        const int64_t batch = sizes[2 * group], n = sizes[2 * group + 1];
+        const int64_t shares = 3 * batch * p.heads * n * n * n * p.features / smallest_share;
+#define BEGIN(name) begin_at((const void **)&p.name, p.name##_stride, edge, n, bytes)
+        BEGIN(q), BEGIN(k), BEGIN(v1), BEGIN(v2), BEGIN(out), BEGIN(dout), BEGIN(dq), BEGIN(dk), BEGIN(dv1), BEGIN(dv2);
+#undef BEGIN
+        p.soft_max = (char *)p.soft_max + 2 * edge * p.heads * bytes;
+        p.batch = (int32_t)batch, p.n = (int32_t)n, p.seed += (uint64_t)group;
+        p.threads = shares < p.threads ? (int32_t)shares : p.threads;
+        if (run(&p, is_backward)) return 1;
+        edge += batch * n * n;
+    }
+    return 0;
+}
+
 int edge_transformer_forward(problem *p) { return run(p, 0); }
 int edge_transformer_backward(problem *p) { return run(p, 1); }
-int edge_transformer_version(void) { return 4; }
+int edge_transformer_groups_forward(const problem *all, const int64_t *sizes, int64_t groups, int64_t smallest_share) {
+    return run_groups(all, sizes, groups, smallest_share, 0);
+}
+int edge_transformer_groups_backward(const problem *all, const int64_t *sizes, int64_t groups, int64_t smallest_share) {
+    return run_groups(all, sizes, groups, smallest_share, 1);
+}
+int edge_transformer_version(void) { return 5; }
