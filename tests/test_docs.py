@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from dataclasses import asdict, fields
@@ -172,3 +173,22 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     rules = [k for k in range(3, 11) if percent(best, k, "known_rules") < percent(best, k, "balanced_known_rules")]
     assert rules == [3]
     assert all(percent(small, k, "known_rules") > percent(small, k, "balanced_known_rules") for k in range(3, 11))
+
+
+def test_what_is_said_of_decoding_is_what_was_measured() -> None:
+    found = json.loads((ROOT / "benchmarks/decode.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs/translate.md").read_text(encoding="utf-8")
+    assert found["command"] in text
+    of = {(each["part"], each["case"], each["name"]): each for each in found["measurements"]}
+    tokens = 16 * 50
+    for preset, case in (("cfq/cpu", "cfq/cpu, 3 layers"), ("cfq/paper", "cfq/paper, 6 layers")):
+        slow, fast = (of["decode", case, name]["value"] for name in ("recomputed", "cached"))
+        assert f"| `{preset}` | {tokens / slow:.3g} | {tokens / fast:.3g} | {slow / fast:.1f} |" in text
+    first, last = (of["token", f"n={n}, 3 layers", "cached"]["value"] for n in (20, 160))
+    assert f"n^{math.log(last / first) / math.log(8):.1f}" in re.sub(r"(n\^\d\.\d)\d", r"\1", text)
+    step = "cfq/paper, 6 layers, dropout 0.1"
+    plain, dropout = (of["seq2seq", step, name]["ratio"] for name in ("step", "step with dropout"))
+    memory = of["seq2seq-memory", "cfq/paper, 6 layers", "native"]["ratio"]
+    assert (
+        f"{plain:.2f} times the time of its matrix products ({dropout:.2f} with dropout), and {memory:.2f} of" in text
+    )
