@@ -180,13 +180,21 @@ def test_what_is_refused(data: Path, tmp_path: Path) -> None:
     assert (code, "found row 999 in test; expected rows of the data, 0 to 215" in err) == (2, True)
 
 
-def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:
+@pytest.fixture
+def mcd1(tmp_path: Path) -> Path:
+    """Every sixteenth row of CFQ's MCD1, for the time it takes."""
     if not MCD1.is_dir():
         pytest.skip(f"needs CFQ's MCD1 in {MCD1}")
-    for part in ("train", "test"):  # every sixteenth row, for the time it takes
+    folder = tmp_path / "mcd1"
+    folder.mkdir()
+    for part in ("train", "test"):
         with gzip.open(MCD1 / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
-            (tmp_path / f"{part}.tsv").write_text("".join(islice(lines, 0, None, 16)), encoding="utf-8")
-    code, out, _ = run("divergence", tmp_path, "--json")
+            (folder / f"{part}.tsv").write_text("".join(islice(lines, 0, None, 16)), encoding="utf-8")
+    return folder
+
+
+def test_official_mcd1_is_far_from_random(mcd1: Path) -> None:
+    code, out, _ = run("divergence", mcd1, "--json")
     found = json.loads(out)
     assert (code, found["train"]["rows"], found["test"]["rows"]) == (0, 5_984, 748)
     assert found["test"]["compound_divergence"] > 0.1
@@ -194,13 +202,8 @@ def test_official_mcd1_is_far_from_random(tmp_path: Path) -> None:
     assert found["test"]["atom_divergence"] < 0.05
 
 
-def test_derived_mcd1_is_far_from_random(tmp_path: Path) -> None:
-    if not MCD1.is_dir():
-        pytest.skip(f"needs CFQ's MCD1 in {MCD1}")
-    for part in ("train", "test"):  # every sixteenth question, for the time it takes
-        with gzip.open(MCD1 / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
-            (tmp_path / f"{part}.tsv").write_text("".join(islice(lines, 0, None, 16)), encoding="utf-8")
-    assert run("derive", "cfq-dependencies", "--questions", tmp_path, "--out", tmp_path / "trees")[0] == 0
+def test_derived_mcd1_is_far_from_random(mcd1: Path, tmp_path: Path) -> None:
+    assert run("derive", "cfq-dependencies", "--questions", mcd1, "--out", tmp_path / "trees")[0] == 0
     found = json.loads(run("divergence", tmp_path / "trees", "--json")[1])
     assert (found["train"]["rows"], found["test"]["rows"]) == (5_984, 748)
     assert found["test"]["compound_divergence"] > 0.12
