@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from command_line import SMALL, Result, cells, generate_small, refused, run
 from edge_transformer import cli
+from edge_transformer.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {
@@ -195,6 +196,22 @@ def test_evaluate_scores_the_rows_held_out_of_training(families: Path, tmp_path:
     assert scores(run("evaluate", str(folder), "--data", str(copy)).out) == said  # the same files are the same data
     run(*SMALL, "--out", str(other), "--seed", "2")
     assert set(scores(run("evaluate", str(folder), "--data", str(other)).out)) == {"k=2", "k=3", "k=4"}
+
+
+def test_evaluate_records_scores_on_other_data(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
+    folder, other, results = trained[0], tmp_path / "other", tmp_path / "results.jsonl"
+    run(*SMALL, "--out", str(other), "--seed", "2")
+    said = scores(run("evaluate", str(folder), "--data", str(other), "--results", str(results)).out)
+    own = read_record(folder / "record.json")
+    (record,) = read_records(results)
+    assert {name: f"{100 * value:.1f}" for name, value in record.metrics.items()} == said
+    assert record.data.items() > own.data.items()
+    assert record.data["tested"] == "other"
+    assert record.key != own.key
+    assert (record.settings, record.cpu_minutes) == (own.settings, own.cpu_minutes)
+    message = refused("evaluate", str(folder), "--results", str(results))
+    assert message == f"--results: {families} is what {folder} was trained on; its record has these scores already"
+    assert len(read_records(results)) == 1
 
 
 def test_evaluate_says_that_the_data_have_changed(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 import edge_transformer.report
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.figures import Points, draw_figure, save_figure
-from edge_transformer.records import Record, append_record, latest_runs
+from edge_transformer.records import Record, append_record, latest_runs, scored_elsewhere
 from edge_transformer.report import Report, build_report, report_tables
 from edge_transformer.result_tables import ABOVE, BELOW, Row, result_tables
 from edge_transformer.run import RunConfig
@@ -150,6 +150,27 @@ def test_the_papers_other_setting() -> None:
     assert table.trained == (2, 3)
     score = table.rows[1].scores["k=10"]
     assert (score.mean, score.error, score.runs) == (pytest.approx(0.581), pytest.approx(0.028), 10)
+
+
+def test_scores_on_other_test_files_have_a_table_of_their_own() -> None:
+    own = runs([0.9, 0.8], data={"name": "mine", "fingerprint": "2", "train_k": "2,3"})
+    command = "edge-transformer evaluate runs/mine-seed{} --data large --results results/clutrr.jsonl"
+    large = [
+        scored_elsewhere(record, "large", "77", {"k=9": 0.6, "k=10": 0.5}, command.format(record.seed))
+        for record in reversed(own)
+    ]
+    official = runs([0.9])
+    assert len(latest_runs([*own, *large])) == 4
+    tables = result_tables([*large, *official, *own])
+    ending = "trained on k=2,3"
+    assert [table.title for table in tables] == [
+        f"CLUTRR, {title}" for title in ("trained on k=2,3,4", ending, f"{ending}, tested on large")
+    ]
+    assert [row.is_paper for row in tables[1].rows] == [False, True]
+    (row,) = tables[2].rows  # the paper was not tested there
+    assert (row.scores["k=10"].mean, row.runs, row.marks) == (0.5, 2, {})
+    assert tables[2].commands == (f"for seed in 1 2; do {command.format('$seed')}; done",)
+    assert tables[2].trained == (2, 3)
 
 
 def test_tasks_without_an_axis_need_no_code(tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ def evaluate(
     predictions: Annotated[
         Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
     ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
+    ] = None,
     threads: ThreadsOption = None,
 ) -> None:
     """Score a trained model on its own test files, or on those of another folder, which needs no others.
@@ -164,19 +167,23 @@ def evaluate(
 
     - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families`
 
+    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families --results results/clutrr.jsonl`
+
     - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
     """
     import torch
 
     from .checkpoint import load_with_task
     from .progress import bar
-    from .run import RUN_FILE, SavedRun
+    from .records import append_record, read_record, scored_elsewhere
+    from .run import RECORD_FILE, RUN_FILE, SavedRun
     from .tasks.graph_parsing import GraphParser
     from .tasks.seq2seq import Seq2SeqData
 
     if threads:
         torch.set_num_threads(threads)
     model, task = load_with_task(run)
+    trained = read_record(run / RECORD_FILE) if results is not None else None
     if predictions is not None and task.data is not Seq2SeqData:
         raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
     if tree:
@@ -190,8 +197,11 @@ def evaluate(
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {run} was trained on it; say with --data where the data are")
     settings, seed = task.data.Settings(), 0
-    if saved and task.data.fingerprint(folder, training=False) == saved.data_identity.get("fingerprint"):
+    fingerprint = task.data.fingerprint(folder, training=False)
+    if saved and fingerprint == saved.data_identity.get("fingerprint"):
         settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
+        if results is not None:
+            raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
     elif data is None:
         print(f"note: the files in {folder} have changed since training")
     with bar(f"reading {folder.name}") as reading:
@@ -201,6 +211,11 @@ def evaluate(
     with bar("scoring", loaded.evaluation_rows()) as scoring:
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
     _print_scores(f"{run} on {folder}", scores)
+    if results is not None and trained is not None:
+        command = shlex.join(
+            ["edge-transformer", "evaluate", str(run), "--data", str(folder), "--results", str(results)]
+        )
+        append_record(results, scored_elsewhere(trained, folder.resolve().name, fingerprint, scores, command))
     if predictions is not None and isinstance(loaded, Seq2SeqData):
         loaded.write_predictions(predictions)
         print(f"written: {predictions}")

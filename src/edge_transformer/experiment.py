@@ -26,9 +26,9 @@ from .files import lock
 from .presets import read_yaml, yaml_value
 from .progress import bar, console
 from .records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
-from .run import RunConfig
+from .run import RECORD_FILE, RunConfig
 from .tasks import get_task
-from .train import LOCK_FILE, RECORD_FILE
+from .train import LOCK_FILE
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,8 @@ class Record:
         """Hashable identity of the run: two records with the same key are of the same run, done twice."""
         data = {name: value for name, value in self.data.items() if name != "name"}
         settings = self.settings or {"preset": self.preset, "overrides": self.overrides, "data": data}
-        fingerprint = joint_fingerprint(self.data["fingerprint"], self.data.get("valid_fingerprint", ""))
+        others = (self.data.get(name, "") for name in ("valid_fingerprint", "tested_fingerprint"))
+        fingerprint = joint_fingerprint(self.data["fingerprint"], *others)
         return run_key(self.task, fingerprint, settings, self.seed)
 
     @property
@@ -161,9 +162,22 @@ def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int)
     return task, fingerprint, canonical_json(settings), seed
 
 
-def joint_fingerprint(data: str, valid: str) -> str:
-    """What `run_key` takes where validation rows come from a folder of their own, with a fingerprint of its own."""
-    return f"{data} {valid}".strip()
+def joint_fingerprint(*fingerprints: str) -> str:
+    """What `run_key` takes where validation or test rows come from a folder of their own, with a fingerprint too."""
+    return " ".join(filter(None, fingerprints))
+
+
+def scored_elsewhere(
+    record: Record, folder: str, fingerprint: str, metrics: Mapping[str, float], command: str
+) -> Record:
+    """The record of a trained model's scores on test files that did not come with its training rows."""
+    return replace(
+        record,
+        data={**record.data, "tested": folder, "tested_fingerprint": fingerprint},
+        metrics=dict(metrics),
+        command=command,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,10 +112,12 @@ def _kind_of_data(record: Record) -> dict[str, Any]:
 
 def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
     tasks = _paper()["tasks"]
-    task, setting = _paper_entries(records[0])
+    task, setting = _paper_places(records[0])
+    settings = tasks.get(task, {}).get("settings", {})
     position = [
-        [*tasks.values()].index(task) if task else len(tasks),
-        [*task["settings"].values()].index(setting) if setting else len(task.get("settings", {})),
+        [*tasks].index(task) if task in tasks else len(tasks),
+        [*settings].index(setting) if setting in settings else len(settings),
+        int("tested" in records[0].data),
     ]
     return position, records[0].task, canonical_json(_kind_of_data(records[0]))
 
@@ -187,6 +189,8 @@ def as_run_today(record: Record) -> Record:
     changed = {name: value for name, value in then.items() if name not in known or known[name] != value}
     if not changed:
         return record
+    if "tested" in record.data:  # its command is not the one that trained it
+        return replace(record, overrides={**record.overrides, **changed})
     options = [f"--set {shlex.quote(f'{name}={yaml_value(value)}')}" for name, value in sorted(changed.items())]
     possible = record.command and changed.keys() <= known.keys()
     command = " ".join([record.command, *options]) if possible else ""
@@ -284,12 +288,26 @@ def _paper() -> dict[str, Any]:
 
 
 def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The paper's task and setting that a record belongs to; empty where the paper has none."""
-    task = _paper()["tasks"].get(record.task, {})
-    for setting in task.get("settings", {}).values():
-        if all(_same_setting(record.data.get(name), value) for name, value in setting["match"].items()):
-            return task, setting
-    return task, {}
+    """The paper's task and setting that a record belongs to; empty where the paper has none.
+
+    Of a model that was tested elsewhere the paper says nothing.
+    """
+    task_name, setting_name = _paper_places(record)
+    task = _paper()["tasks"].get(task_name, {})
+    setting = task.get("settings", {}).get(setting_name, {})
+    if "tested" in record.data:
+        title = setting.get("title") or _options({"data": record.data["name"]})
+        return task, {"title": f"{title}, tested on {record.data['tested']}"}
+    return task, setting
+
+
+def _paper_places(record: Record) -> tuple[str, str]:
+    """The names under which paper_results.yaml has a record's task and setting; "" for a setting that it lacks."""
+    settings = _paper()["tasks"].get(record.task, {}).get("settings", {})
+    for name, setting in settings.items():
+        if all(_same_setting(record.data.get(key), value) for key, value in setting["match"].items()):
+            return record.task, name
+    return record.task, ""
 
 
 def _same_setting(ours: Any, paper: Any) -> bool:
@@ -386,7 +404,8 @@ def _commands(records: Iterable[Record]) -> tuple[str, ...]:
 
 def _command_pattern(record: Record) -> str:
     one_line = " ".join(record.command.split())
-    return re.sub(rf"(--seed[= ]){record.seed}(?!\S)", r"\g<1>$seed", one_line)
+    with_seed = re.sub(rf"(--seed[= ]){record.seed}(?!\S)", r"\g<1>$seed", one_line)
+    return re.sub(rf"(-seed){record.seed}(?![\w.-])", r"\g<1>$seed", with_seed)  # in the name of a folder
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

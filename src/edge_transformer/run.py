@@ -18,7 +18,7 @@ from .tasks import get_task
 from .tasks.base import TaskData, model_settings
 
 DEFAULT_PRECISION = "32-true"
-RUN_FILE = "run.json"
+RUN_FILE, RECORD_FILE = "run.json", "record.json"  # in a run's folder: what is to be done, and what came out
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ from .files import lock
 from .memory import keep_freed_memory
 from .progress import Bar, bar, console
 from .records import Record, read_record
-from .run import RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
+from .run import RECORD_FILE, RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
 from .stopwatch import Stopwatch
 from .tasks.base import TaskData, TaskModel
 
-LOCK_FILE, STATUS_FILE, RECORD_FILE = "lock", "status.json", "record.json"
+LOCK_FILE, STATUS_FILE = "lock", "status.json"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
 
