@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from edge_transformer import dropout, native
-from edge_transformer.dropout import add_dropout, relu_dropout
+from edge_transformer.dropout import DROPOUT_BLOCK, add_dropout, relu_dropout_, relu_dropout_backward_
 
 needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
 SEED = torch.tensor([20211228])
@@ -43,6 +43,10 @@ def kept_numbers(y: Tensor, without: Tensor | float = 0.0) -> Tensor:
     return y.detach() != without
 
 
+def dropped(x: Tensor, p: float) -> Tensor:
+    return add_dropout(torch.zeros_like(x), x, p, training=True)
+
+
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "usual": lambda x: x,
     "transposed": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
@@ -56,18 +60,25 @@ precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], id
 # --- values and gradients ---------------------------------------------------------------------------------------------
 
 
+@needs_kernels
 @precisions
-@layouts
-def test_relu_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
-    x = numbers(40, 30, dtype=dtype).requires_grad_()
-    given = LAYOUTS[layout](x)
-    y = relu_dropout(given, P, training=True)
+@pytest.mark.parametrize("length", [0, 1, 4095, 4096, 4097, 12288, 12289])
+def test_relu_dropout_in_place(dtype: torch.dtype, length: int) -> None:
+    """The kernel takes 4096 numbers at a time."""
+    x = numbers(length, dtype=dtype)
+    y = x.clone()
+    relu_dropout_(y, P, int(SEED))
     kept = kept_numbers(y)
-    assert 0.5 < kept[given > 0].double().mean() < 0.9
-    expected = given.relu() * kept / (1 - P)
-    torch.testing.assert_close(y, expected)
+    assert length < 100 or 0.6 < kept[x > 0].double().mean() < 0.8
+    torch.testing.assert_close(y, x.relu() * kept / (1 - P))
+    for start in range(DROPOUT_BLOCK, length, DROPOUT_BLOCK):  # blocks may be computed on their own
+        block = x[start : start + DROPOUT_BLOCK].clone()
+        relu_dropout_(block, P, int(SEED) + start // DROPOUT_BLOCK)
+        assert torch.equal(block, y[start : start + DROPOUT_BLOCK])
     upstream = torch.randn_like(y)
-    torch.testing.assert_close(*(torch.autograd.grad(out, x, upstream) for out in (y, expected)))
+    gradient = upstream.clone()
+    relu_dropout_backward_(gradient, y, P)
+    torch.testing.assert_close(gradient, upstream * kept * (x > 0) / (1 - P))
 
 
 @precisions
@@ -90,47 +101,49 @@ def test_add_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
 def test_layouts_of_the_incoming_gradient(code: str, layout: str, length: int) -> None:
     x = numbers(length, 20).requires_grad_()
     upstream = LAYOUTS[layout](torch.randn(length, 20))
-    for y in (relu_dropout(x, P, training=True), add_dropout(torch.zeros_like(x), x, P, training=True)):
-        (gradient,) = torch.autograd.grad(y, x, upstream)
-        torch.testing.assert_close(gradient, upstream * kept_numbers(y) / (1 - P))
+    y = add_dropout(torch.zeros_like(x), x, P, training=True)
+    (gradient,) = torch.autograd.grad(y, x, upstream)
+    torch.testing.assert_close(gradient, upstream * kept_numbers(y) / (1 - P))
 
 
 def test_a_sum_of_outputs_as_loss(code: str) -> None:
     """The gradient is then one number, expanded: no memory of its own to read from."""
     x = torch.ones(3_000_000, requires_grad=True)
-    y = relu_dropout(x, 0.5, training=True)
+    y = add_dropout(torch.zeros_like(x), x, 0.5, training=True)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     assert torch.equal(gradient, y)  # both are 2 where kept
 
 
-def test_relu_at_zero(code: str) -> None:
-    x = torch.tensor([0.0, -0.0, -1.0, 1.0]).repeat(100).requires_grad_()
-    y = relu_dropout(x, P, training=True)
-    (gradients,) = torch.autograd.grad(y.sum(), x)
+@needs_kernels
+def test_relu_at_zero() -> None:
+    y = torch.tensor([0.0, -0.0, -1.0, 1.0]).repeat(100)
+    relu_dropout_(y, P, int(SEED))
+    gradients = torch.ones_like(y)
+    relu_dropout_backward_(gradients, y, P)
     at_zero, at_minus_zero, below, above = gradients.view(100, 4).unbind(1)
     for gradient in (at_zero, at_minus_zero, below):
         assert (gradient == 0).all()
     assert set(above.tolist()) == {0.0, torch.tensor(1 / (1 - P)).item()}
-    assert (y.detach().view(100, 4)[:, :3] == 0).all()
+    assert (y.view(100, 4)[:, :3] == 0).all()
 
 
 def test_not_a_number_is_not_hidden(code: str) -> None:
     x = torch.full((50,), torch.nan)
-    assert relu_dropout(x, P, training=True).isnan().any()
     assert add_dropout(torch.zeros(50), x, P, training=True).isnan().any()
+    if code == "kernel":
+        relu_dropout_(x, P, int(SEED))
+        assert x.isnan().any()
 
 
 @needs_kernels
 def test_gradients_by_finite_differences() -> None:
     x, residual = (numbers(4, 5, dtype=torch.float64).requires_grad_() for _ in range(2))
-    assert torch.autograd.gradcheck(lambda x: dropout._relu_dropout(x, P, SEED), x)
     assert torch.autograd.gradcheck(lambda residual, x: dropout._add_dropout(residual, x, P, SEED), (residual, x))
 
 
 def test_sizes_beside_a_block(code: str) -> None:
-    """The kernel takes 4096 numbers at a time."""
     for length in (0, 1, 4095, 4096, 4097, 12288, 12289):
-        y = relu_dropout(torch.ones(length), P, training=True)
+        y = dropped(torch.ones(length), P)
         torch.testing.assert_close(y, kept_numbers(y) / (1 - P))
         assert length < 100 or 0.6 < kept_numbers(y).double().mean() < 0.8
 
@@ -140,7 +153,7 @@ def test_sizes_beside_a_block(code: str) -> None:
 
 @pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.95])
 def test_how_many_are_dropped(code: str, p: float) -> None:
-    kept = kept_numbers(relu_dropout(torch.ones(300, 500), p, training=True))
+    kept = kept_numbers(dropped(torch.ones(300, 500), p))
     deviation = (p * (1 - p) / kept.numel()) ** 0.5
     assert abs(kept.double().mean().item() - (1 - p)) < 5 * deviation
     centred = (kept.double() - (1 - p)) / (p * (1 - p)) ** 0.5
@@ -152,10 +165,10 @@ def test_how_many_are_dropped(code: str, p: float) -> None:
 def test_the_seed_decides(code: str) -> None:
     x = torch.ones(100)
     torch.manual_seed(3)
-    first, second = (relu_dropout(x, 0.5, training=True) for _ in range(2))
+    first, second = (dropped(x, 0.5) for _ in range(2))
     assert not torch.equal(first, second)
     torch.manual_seed(3)
-    assert torch.equal(relu_dropout(x, 0.5, training=True), first)
+    assert torch.equal(dropped(x, 0.5), first)
 
 
 # --- where nothing is dropped, and where the kernel cannot help -------------------------------------------------------
@@ -165,14 +178,13 @@ def test_the_seed_decides(code: str) -> None:
 def test_nothing_is_dropped(code: str, p: float, training: bool) -> None:
     x, residual = numbers(7, 9), numbers(7, 9)
     state = torch.get_rng_state()
-    assert torch.equal(relu_dropout(x, p, training), x.relu())
     assert torch.equal(add_dropout(residual, x, p, training), residual + x)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_half_precision(code: str) -> None:
     x = numbers(200).bfloat16()
-    y = relu_dropout(x, 0.5, training=True)
+    y = dropped(x, 0.5)
     assert y.dtype == torch.bfloat16
     assert ((y == 0) | (y == 2 * x)).all()
     assert 0 < (y == 0).sum() < 200
@@ -198,7 +210,6 @@ def test_a_residual_unlike_the_update(code: str, residual: Tensor, shape: tuple[
 @needs_kernels
 def test_the_kernel_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(F, "dropout", lambda *arguments: pytest.fail("PyTorch's dropout was called"))
-    relu_dropout(torch.ones(3), P, training=True)
     add_dropout(torch.ones(3), torch.ones(3), P, training=True)
 
 
@@ -213,7 +224,7 @@ def test_threads_change_nothing() -> None:
             torch.set_num_threads(threads)
             torch.manual_seed(1)
             leaf = x.clone().requires_grad_()
-            y = add_dropout(x, relu_dropout(leaf, 0.3, True), 0.3, True)
+            y = add_dropout(x, leaf, 0.3, True)
             y.backward(x)
             results.append((y.detach(), leaf.grad))
     finally:
@@ -234,10 +245,8 @@ def check_operator(operator: Any, *arguments: Any) -> None:
 @layouts
 def test_operators(layout: str) -> None:
     x, residual = (LAYOUTS[layout](numbers(4, 6)) for _ in range(2))
-    check_operator(dropout._relu_dropout_backward, residual, x, P)
     check_operator(dropout._scale_dropout, x, P, SEED)
     x, residual = x.detach().requires_grad_(), residual.detach().requires_grad_()
-    check_operator(dropout._relu_dropout, x, P, SEED)
     check_operator(dropout._add_dropout, residual, x, P, SEED)
 
 
@@ -245,7 +254,7 @@ def test_gradient_checkpointing(code: str) -> None:
     x, residual = numbers(20).requires_grad_(), numbers(20)
 
     def run(x: Tensor) -> Tensor:
-        return add_dropout(residual, relu_dropout(x, P, training=True).square(), P, training=True)
+        return add_dropout(residual, dropped(x, P).square(), P, training=True)
 
     torch.manual_seed(7)
     expected = run(x)

@@ -16,18 +16,8 @@ from torch.nn import functional as F
 from .native import draw_seed, drop_below, library, usable_for
 from .operators import operator
 
+DROPOUT_BLOCK = 4096  # BLOCK in native/elementwise.c
 _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
-
-
-def relu_dropout(x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
-    """dropout(relu(x)). A `fresh` x is needed by nobody else and may be overwritten."""
-    if not training or p == 0:
-        return x.relu_() if fresh else x.relu()
-    if not usable_for(x):
-        return F.dropout(x.relu(), p)
-    seed = draw_seed(p)
-    assert seed is not None
-    return _relu_dropout(x, p, seed)
 
 
 def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
@@ -54,9 +44,22 @@ class _Job(ctypes.Structure):
     ]
 
 
-def _run(kernel: str, x: Tensor, residual: Tensor | None, p: float, seed: int = 0, relu: bool = False) -> Tensor:
-    x, residual = x.contiguous(), None if residual is None else residual.contiguous()
-    to = torch.empty_like(x)
+def relu_dropout_(x: Tensor, p: float, seed: int) -> None:
+    """dropout(relu(x)) in the place of a contiguous x.
+
+    Every DROPOUT_BLOCK numbers have a seed of their own, the one after that of the block before.
+    """
+    _run("dropout", x, None, x, p, seed, relu=True)
+
+
+def relu_dropout_backward_(dy: Tensor, y: Tensor, p: float) -> None:
+    """The gradient of x in the place of that of y = dropout(relu(x)); both contiguous."""
+    _run("relu_dropout_backward", dy, y, dy, p)
+
+
+def _run(
+    kernel: str, x: Tensor, residual: Tensor | None, to: Tensor, p: float, seed: int = 0, relu: bool = False
+) -> None:
     job = _Job(
         x=x.data_ptr(),
         residual=None if residual is None else residual.data_ptr(),
@@ -70,52 +73,32 @@ def _run(kernel: str, x: Tensor, residual: Tensor | None, p: float, seed: int = 
     )
     suffix = "f64" if x.dtype == torch.float64 else "f32"
     getattr(library(), f"edge_transformer_{kernel}_{suffix}")(ctypes.byref(job))
-    return to
-
-
-@operator("relu_dropout", device="cpu")
-def _relu_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _run("dropout", x, None, p, int(seed), relu=True)
-
-
-@operator("relu_dropout_backward", device="cpu")
-def _relu_dropout_backward(dy: Tensor, y: Tensor, p: float) -> Tensor:
-    return _run("relu_dropout_backward", dy, y, p)
 
 
 @operator("add_dropout", device="cpu")
 def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _run("dropout", x, residual, p, int(seed))
+    x, residual = x.contiguous(), residual.contiguous()
+    to = torch.empty_like(x)
+    _run("dropout", x, residual, to, p, int(seed))
+    return to
 
 
 @operator("scale_dropout", device="cpu")
 def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return _run("dropout", x, None, p, int(seed))
+    x = x.contiguous()
+    to = torch.empty_like(x)
+    _run("dropout", x, None, to, p, int(seed))
+    return to
 
 
-@_relu_dropout.register_fake
 @_scale_dropout.register_fake
 def _(x: Tensor, p: float, seed: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@_relu_dropout_backward.register_fake
-def _(dy: Tensor, y: Tensor, p: float) -> Tensor:
-    return torch.empty_like(y, memory_format=torch.contiguous_format)
-
-
 @_add_dropout.register_fake
 def _(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def _relu_setup(ctx: Any, inputs: tuple[Tensor, float, Tensor], output: Tensor) -> None:
-    ctx.p = inputs[1]
-    ctx.save_for_backward(output)
-
-
-def _relu_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None]:
-    return _relu_dropout_backward(dy, *ctx.saved_tensors, ctx.p), None, None
 
 
 def _add_setup(ctx: Any, inputs: tuple[Tensor, Tensor, float, Tensor], output: Tensor) -> None:
@@ -128,7 +111,5 @@ def _add_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None, None]:
     return dy, _scale_dropout(dy, ctx.p, *ctx.saved_tensors), None, None
 
 
-_relu_dropout.register_autograd(_relu_gradient, setup_context=_relu_setup)
 _add_dropout.register_autograd(_add_gradient, setup_context=_add_setup)
-_relu_dropout_backward.refuse_gradients()
 _scale_dropout.refuse_gradients()

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from .attention import check_engine, grouped_triangular_attention, packed_triangular_attention
 from .config import EdgeTransformerConfig
-from .dropout import add_dropout, relu_dropout
+from .dropout import add_dropout
+from .feed_forward import FeedForward
 
 
 class TriangularAttention(nn.Module):
@@ -102,20 +103,6 @@ class TriangularAttention(nn.Module):
         weights = F.dropout(weights, self.dropout_p, self.training)
         values = v1 if v2 is None else v1 * v2
         return self.output((weights[..., None] * values).sum(2).flatten(-2))
-
-
-class FeedForward(nn.Module):
-    """The network applied to every edge on its own, with one hidden layer: Linear, ReLU, dropout, Linear."""
-
-    def __init__(self, dim: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.dropout_p = dropout
-        self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
-        for layer in (self.hidden, self.output):
-            nn.init.xavier_uniform_(layer.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.output(relu_dropout(self.hidden(x), self.dropout_p, self.training, fresh=True))
 
 
 class EdgeTransformerLayer(nn.Module):

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ..decoder import check_decoding, check_pair, check_step
 from ..dropout import add_dropout
 from ..encoder import Stack
-from ..layers import FeedForward
+from ..feed_forward import FeedForward
 from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ..dropout import add_dropout
 from ..encoder import Stack
-from ..layers import FeedForward
+from ..feed_forward import FeedForward
 from .config import TransformerConfig
 
 

@@ -1,0 +1,133 @@
+"""The network applied to every edge on its own: Linear, ReLU, dropout, Linear.
+
+On the CPU it goes through the rows in parts whose hidden layer stays in the processor's cache: what one product writes,
+ReLU with dropout and the next product find there. The whole hidden layer is written once, for the backward pass, and
+not at all where nothing will be trained.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_
+from .native import draw_seed, usable_for
+from .operators import operator
+
+_HIDDEN_NUMBERS = 1 << 19  # of a part, for each thread: 2 MB
+
+
+class FeedForward(nn.Module):
+    """One hidden layer, with ReLU and dropout: `[..., dim] -> [..., dim]`."""
+
+    def __init__(self, dim: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout_p = dropout
+        self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+        for layer in (self.hidden, self.output):
+            nn.init.xavier_uniform_(layer.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = self.dropout_p if self.training else 0.0
+        weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
+        usable = usable_for(x) and x.dtype == weights[0].dtype and not torch.is_autocast_enabled("cpu")
+        if not usable:
+            hidden = self.hidden(x).relu_()
+            return self.output(F.dropout(hidden, p) if p else hidden)
+        trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
+        result, _ = _feed_forward(x.flatten(0, -2), *weights, p, draw_seed(p), trained)
+        return result.view_as(x)
+
+
+def _rows_of_a_part(hidden: int) -> int:
+    """How many rows are computed together; whole blocks of dropout, so that the parts change no random number."""
+    whole_blocks = DROPOUT_BLOCK // math.gcd(DROPOUT_BLOCK, hidden)
+    wanted = _HIDDEN_NUMBERS * torch.get_num_threads() // hidden
+    return max(1, wanted // whole_blocks) * whole_blocks
+
+
+@operator("feed_forward", device="cpu")
+def _feed_forward(
+    x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float, seed: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """The output and, if it is to be kept, the hidden layer; else nothing as the latter."""
+    rows, width = x.shape[0], weight1.shape[0]
+    part = _rows_of_a_part(width)
+    out, kept = _room(x, weight1, keep)
+    room = kept if keep else x.new_empty(min(part, rows), width)
+    first_seed = 0 if seed is None else int(seed)
+    for start in range(0, rows, part):
+        end = min(start + part, rows)
+        hidden = room[start:end] if keep else room[: end - start]
+        torch.addmm(bias1, x[start:end], weight1.t(), out=hidden)
+        if p == 0:
+            hidden.relu_()
+        else:
+            relu_dropout_(hidden, p, first_seed + start * width // DROPOUT_BLOCK)
+        torch.addmm(bias2, hidden, weight2.t(), out=out[start:end])
+    return out, kept
+
+
+@operator("feed_forward_backward", device="cpu")
+def _feed_forward_backward(
+    dout: Tensor, x: Tensor, weight1: Tensor, weight2: Tensor, kept: Tensor, p: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of x, weight1, bias1, weight2 and bias2."""
+    rows, width = kept.shape
+    part = _rows_of_a_part(width)
+    dx = torch.empty_like(x, memory_format=torch.contiguous_format)
+    dweight1, dweight2 = torch.zeros_like(weight1), torch.zeros_like(weight2)
+    dbias1 = weight1.new_zeros(width)
+    room = x.new_empty(min(part, rows), width)
+    for start in range(0, rows, part):
+        here = slice(start, min(start + part, rows))
+        hidden, dhidden = kept[here], room[: here.stop - start]
+        dweight2.addmm_(dout[here].t(), hidden)
+        torch.mm(dout[here], weight2, out=dhidden)
+        relu_dropout_backward_(dhidden, hidden, p)
+        dbias1 += dhidden.sum(0)
+        dweight1.addmm_(dhidden.t(), x[here])
+        torch.mm(dhidden, weight1, out=dx[here])
+    return dx, dweight1, dbias1, dweight2, dout.sum(0)
+
+
+def _room(x: Tensor, weight1: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    rows, dim = x.shape
+    return x.new_empty(rows, dim), x.new_empty(rows if keep else 0, weight1.shape[0])
+
+
+@_feed_forward.register_fake
+def _(
+    x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float, seed: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor]:
+    return _room(x, weight1, keep)
+
+
+@_feed_forward_backward.register_fake
+def _(
+    dout: Tensor, x: Tensor, weight1: Tensor, weight2: Tensor, kept: Tensor, p: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    width, dim = weight1.shape
+    shapes = (x.shape, (width, dim), (width,), (dim, width), (dim,))
+    dx, dweight1, dbias1, dweight2, dbias2 = (x.new_empty(shape) for shape in shapes)
+    return dx, dweight1, dbias1, dweight2, dbias2
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, weight1, _, weight2, _, ctx.p, _, _ = inputs
+    ctx.save_for_backward(x, weight1, weight2, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, dout: Tensor | None, dkept: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dout is None:
+        return (None,) * 8
+    return *_feed_forward_backward(dout, *ctx.saved_tensors, ctx.p), None, None, None
+
+
+_feed_forward.register_autograd(_gradients, setup_context=_setup)
+_feed_forward_backward.refuse_gradients()
