@@ -9,6 +9,7 @@ import pytest
 import torch
 from test_work import Products
 
+from edge_transformer import feed_forward
 from edge_transformer.bench import translation
 from edge_transformer.bench.results import Bench, Measurement
 from edge_transformer.bench.sizes import DECODE, SEQ2SEQ, SEQ2SEQ_MEMORY, TOKEN, Configuration, Size
@@ -16,6 +17,7 @@ from edge_transformer.bench.tables import tables
 from edge_transformer.bench.timing import Watch
 from edge_transformer.bench.translation import (
     CACHED,
+    CHECKPOINTED,
     DECODING,
     RECOMPUTED,
     decode_action,
@@ -79,8 +81,9 @@ def test_recomputing_gives_what_the_cache_gives(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(seen[CACHED][-1], seen[RECOMPUTED][-1], rtol=0, atol=1e-5)
 
 
-def test_the_floor_has_the_products_of_a_step() -> None:
+def test_the_floor_has_the_products_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for the small one to the logits."""
+    monkeypatch.setattr(feed_forward, "usable_for", lambda x: False)  # products inside an operator are not seen here
     configuration = replace(TINY, layers=3)
     with Products() as floor:
         assert list(run(seq2seq_floor(configuration))) == [STEP]
@@ -92,6 +95,23 @@ def test_the_floor_has_the_products_of_a_step() -> None:
     logits = 3 * size.batch * targets_of(configuration) * size.dim * 100
     # The gradient of the first edges is needed here; that of the floor's last input too.
     assert work[0] == work[1] - logits
+
+
+def test_layers_computed_again_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[EdgeSeq2Seq] = []
+    real = translation._model
+
+    def spy(*arguments: Any) -> Any:
+        made.append(real(*arguments)[0])
+        return (made[-1], *real(*arguments)[1:])
+
+    monkeypatch.setattr(translation, "_model", spy)
+    for engine in ("auto", CHECKPOINTED):
+        run(seq2seq_action(TINY, 0.0, engine))
+    kept, again = made
+    assert (kept.decoder.checkpoint_layers, again.decoder.checkpoint_layers) == (False, True)
+    for one, other in zip(kept.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
 
 
 def test_sizes_are_those_of_the_presets() -> None:

@@ -15,6 +15,7 @@ from .sizes import Configuration, Size
 from .timing import Action
 from .translation import (
     CACHED,
+    CHECKPOINTED,
     DECODING,
     RECOMPUTED,
     TOKEN,
@@ -112,12 +113,12 @@ def _seq2seq_memory(part: str, configuration: Configuration, engines: tuple[str,
         part,
         f"{configuration.name}, {configuration.layers} layers",
         configuration.size,
-        engines,
+        (*engines, CHECKPOINTED),
         lambda size, engine: seq2seq_action(replace(configuration, size=size), 0.0, engine, device),
         what=(PEAK,),
         reference="einsum" if "einsum" in engines else None,
         layers=configuration.layers,
-        aims=dict(zip(("native",), configuration.aims, strict=False)),
+        aims=dict(zip((CHECKPOINTED,), configuration.aims, strict=False)),
     )
 
 
