@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import two_processes
 from edge_transformer import load
 from edge_transformer.checkpoint import load_checkpoint
 from edge_transformer.data.clutrr import write_clutrr
@@ -183,25 +184,10 @@ def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-# Dropout and random depth are drawn by each process for itself.
-SAME_ON_ALL = {**TINY, "model.dropout": 0.0, "model.min_layers": "null", "train.epochs": 1}
-
-
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:
-    changes = [f"--set={name}={value}" for name, value in SAME_ON_ALL.items()]
-    arguments = ["train", "clutrr", "--data", str(families), *changes, "--threads", "1", "--precision", "64-true"]
-    arguments += ["--device", "cpu"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    one = [sys.executable, "-m", "edge_transformer", *arguments, "--out", str(tmp_path / "one")]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    two = [*launcher, "-m", "edge_transformer", *arguments, "--out", str(tmp_path / "two")]
-    for command in (one, two):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    a, b = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for name in a:
-        assert torch.allclose(a[name], b[name], rtol=0, atol=1e-12), name
-    assert json.loads((tmp_path / "two/run.json").read_text())["processes"] == 2
+    # Dropout and random depth are drawn by each process for itself.
+    same_on_all = {**TINY, "model.dropout": 0.0, "model.min_layers": "null", "train.epochs": 1}
+    two_processes.assert_same_step("clutrr", families, same_on_all, tmp_path)
 
 
 def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) -> None:

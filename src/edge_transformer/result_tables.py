@@ -297,7 +297,8 @@ def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
     setting = task.get("settings", {}).get(setting_name, {})
     if "tested" in record.data:
         title = setting.get("title") or _options({"data": record.data["name"]})
-        return task, {"title": f"{title}, tested on {record.data['tested']}"}
+        note = "Models that were trained on the data named below, scored on test files that did not come with them."
+        return task, {"title": f"{title}, tested on {record.data['tested']}", "note": note}
     return task, setting
 
 

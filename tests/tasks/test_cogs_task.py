@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from agreement import assert_same_weights
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
+import two_processes
 from edge_transformer import cli, load
 from edge_transformer.cli import app
 from edge_transformer.data.cogs_graphs import COLUMNS
@@ -223,18 +220,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
 
 def test_two_processes_take_the_same_step_as_one(folder: Path, tmp_path: Path) -> None:
-    same = {**TINY, "model.dropout": 0.0, "train.epochs": 1}
-    arguments = ["train", "cogs", "--data", str(folder), *(f"--set={name}={value}" for name, value in same.items())]
-    arguments += ["--threads", "1", "--precision", "64-true", "--device", "cpu"]
-    one = [sys.executable, "-m", "edge_transformer", *arguments, "--out", str(tmp_path / "one")]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    two = [*launcher, "-m", "edge_transformer", *arguments, "--out", str(tmp_path / "two")]
-    for command in (one, two):
-        done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    a, b = load_file(tmp_path / "one/model.safetensors"), load_file(tmp_path / "two/model.safetensors")
-    for name in a:
-        assert torch.allclose(a[name], b[name], rtol=0, atol=1e-12), name
+    two_processes.assert_same_step("cogs", folder, {**TINY, "model.dropout": 0.0, "train.epochs": 1}, tmp_path)
 
 
 def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from agreement import assert_same_weights
 from torch.nn import functional as F
 from typer.testing import CliRunner
 
+import two_processes
 from edge_transformer import load
 from edge_transformer.cli import app
 from edge_transformer.errors import DataError, UserError
@@ -205,6 +206,10 @@ def test_rare_words_are_hidden_in_training(tmp_path: Path) -> None:
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_take_the_same_steps_as_one(folder: Path, tmp_path: Path) -> None:
+    two_processes.assert_same_step("seq2seq", folder, {**TINY, "train.epochs": 2}, tmp_path)
 
 
 def test_a_resumed_run_ends_as_one_that_never_stopped(folder: Path, tmp_path: Path) -> None:
