@@ -19,10 +19,13 @@ from statistics import median
 import torch
 
 import edge_transformer as et
+from edge_transformer.checkpoint import BUNDLED
 from edge_transformer.data.cogs import read_cogs
 from edge_transformer.files import replacing
+from edge_transformer.records import read_record
 from edge_transformer.tasks.graph_parsing import GraphParser
 
+MODEL = "cogs-small"
 SENTENCE = "A cat liked that the boy ran ."
 
 
@@ -35,9 +38,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    model = et.load("cogs-small")
+    model = et.load(MODEL)
     assert isinstance(model, GraphParser)
-    found: dict[str, float] = {"threads": arguments.threads}
+    found: dict[str, float | str] = {
+        "command": " ".join(["python", "benchmarks/parse_speed.py", *sys.argv[1:]]),
+        "model": f"{MODEL}, {read_record(BUNDLED / MODEL / 'record.json').preset}",
+        "threads": arguments.threads,
+    }
     for split, rows in read_cogs(arguments.data, arguments.splits).splits.items():
         sentences = [row.tokens for row in rows]
         seconds = median(seconds_for(partial(model.parse, sentences)) for _ in range(arguments.times))
@@ -51,7 +58,7 @@ def main() -> None:
     answer()  # the files of the packages are then in memory
     found["seconds to the first answer"] = median(seconds_for(answer) for _ in range(arguments.times))
     for name, value in found.items():
-        print(f"{name}: {value:.4g}")
+        print(f"{name}: {value if isinstance(value, str) else format(value, '.4g')}")
     if arguments.json:
         with replacing(arguments.json) as path:
             path.write_text(json.dumps(found, indent=1) + "\n")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import edge_transformer as et
 from edge_transformer.checkpoint import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
+from edge_transformer.cli import app
 from edge_transformer.errors import UserError
 from edge_transformer.records import read_record, read_records
 from edge_transformer.tasks.graph_parsing import GraphParser
@@ -59,6 +62,15 @@ def test_a_sentence_is_parsed() -> None:
     parse = model.parse("The boy ran .")
     assert parse.logical_form == "* boy ( x _ 1 ) ; run . agent ( x _ 2 , x _ 1 )"
     assert parse.unknown == ()
+
+
+def test_the_example_in_the_docs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (REPOSITORY / "docs/parse.md").read_text(encoding="utf-8")
+    shown = re.findall(r'^\$ edge-transformer parse "(.*)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    assert shown
+    monkeypatch.setenv("COLUMNS", "160")
+    for sentence, answer in shown:
+        assert CliRunner().invoke(app, ["parse", sentence, "--threads", "1"]).stdout == answer
 
 
 def test_a_folder_goes_before_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,9 +139,37 @@ def test_no_mark_where_the_paper_gives_no_error() -> None:
 )
 def test_the_papers_row_for_each_variant(fields: dict[str, Any], title: str, paper_k10: float | None) -> None:
     (table,) = result_tables(runs([0.9], **fields))
-    assert {row.model for row in table.rows} == {title}
-    paper = [round(100 * row.scores["k=10"].mean, 6) for row in table.rows if row.is_paper]
-    assert paper == ([] if paper_k10 is None else [paper_k10])
+    whole_model = "Edge Transformer"
+    beside = {whole_model} if title.startswith(whole_model) else set()  # what the paper is about has its row there
+    assert {row.model for row in table.rows} == {title} | beside
+    paper = {row.model: round(100 * row.scores["k=10"].mean, 6) for row in table.rows if row.is_paper}
+    assert paper.pop(title, None) == paper_k10
+    assert paper == dict.fromkeys(beside - {title}, 92.1)
+
+
+def test_options_of_all_rows_are_told_once(tmp_path: Path) -> None:
+    shared = {"data.train_k": [2, 3]}
+    records = [
+        *runs([0.9, 0.8], overrides=shared),
+        *runs([0.7], overrides={**shared, "model.dim": 8}),
+        *runs([0.5], overrides=shared, preset="clutrr/cpu-rat", model="rat"),
+    ]
+    report = write(tmp_path, records)
+    assert [row.options for row in report.tables[0].rows if not row.is_paper] == ["", "model.dim=8", ""]
+    assert report.tables[0].common == "data.train_k=[2, 3]"
+    assert "\nAll our rows: `data.train_k=[2, 3]`.\n" in report.path.read_text()
+    (alone,) = result_tables(runs([0.9, 0.8], overrides=shared))
+    assert [row.options for row in alone.rows if not row.is_paper] == ["data.train_k=[2, 3]"]
+    assert alone.common == ""
+
+
+def test_the_parts_of_trials_stand_side_by_side(tmp_path: Path) -> None:
+    task: dict[str, Any] = {"task": "graphs", "data": {"name": "mine", "fingerprint": "4"}, "preset": "graphs/cpu"}
+    scores = {"test": 0.5, "test/deep": 0.25}
+    records = [run(1, scores, overrides={"model.dim": dim}, **task) for dim in (8, 9)]
+    text = write(tmp_path, records).path.read_text()
+    assert "| Part | `graphs/cpu` `model.dim=8`, 1 seed | `graphs/cpu` `model.dim=9`, 1 seed |" in text
+    assert "| test/deep | 25.0 | 25.0 |" in text
 
 
 def test_the_papers_other_setting() -> None:

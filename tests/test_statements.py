@@ -60,7 +60,7 @@ def test_one_seed_has_no_error_and_says_so() -> None:
 def test_nothing_is_claimed_where_the_paper_gives_no_error() -> None:
     cogs: dict[str, Any] = {"task": "cogs", "data": {"name": "cogs", "fingerprint": "1"}, "model": "universal"}
     [line] = paper_statements(table(*runs("cogs/cpu", *[{"gen": 0.1}] * 6, **cogs)))
-    assert line.endswith("(6 seeds): nothing to compare; the paper gives no errors.")
+    assert line.endswith("(6 seeds): gen (-68.4) to the paper, which gives no errors.")
     assert paper_statements(table(*runs("clutrr/cpu-new", {"k=10": 0.5}, model="new"))) == []
 
 

@@ -200,10 +200,13 @@ def evaluate(
     fingerprint = task.data.fingerprint(folder, training=False)
     if saved and fingerprint == saved.data_identity.get("fingerprint"):
         settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
-        if results is not None:
+        if results is not None and not tree:
             raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
     elif data is None:
         print(f"note: the files in {folder} have changed since training")
+    for rows in ("test", "gen"):
+        if getattr(settings, rows, True) is False:
+            print(f"note: data.{rows}=false left these rows unread in training; they are read now")
     with bar(f"reading {folder.name}") as reading:
         loaded = task.data.load(folder, settings, seed, model=model, progress=reading.advance)
     for note in loaded.notes():
@@ -212,10 +215,11 @@ def evaluate(
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
     _print_scores(f"{run} on {folder}", scores)
     if results is not None and trained is not None:
-        command = shlex.join(
-            ["edge-transformer", "evaluate", str(run), "--data", str(folder), "--results", str(results)]
-        )
-        append_record(results, scored_elsewhere(trained, folder.resolve().name, fingerprint, scores, command))
+        options = ["--data", str(folder), *(["--tree"] if tree else []), "--results", str(results)]
+        command = shlex.join(["edge-transformer", "evaluate", str(run), *options])
+        rows = f"{folder.resolve().name}{', parents as trees' if tree else ''}"
+        hashed = f"{fingerprint}{'-tree' if tree else ''}"
+        append_record(results, scored_elsewhere(trained, rows, hashed, scores, command))
     if predictions is not None and isinstance(loaded, Seq2SeqData):
         loaded.write_predictions(predictions)
         print(f"written: {predictions}")

@@ -167,13 +167,14 @@ def joint_fingerprint(*fingerprints: str) -> str:
     return " ".join(filter(None, fingerprints))
 
 
-def scored_elsewhere(
-    record: Record, folder: str, fingerprint: str, metrics: Mapping[str, float], command: str
-) -> Record:
-    """The record of a trained model's scores on test files that did not come with its training rows."""
+def scored_elsewhere(record: Record, rows: str, fingerprint: str, metrics: Mapping[str, float], command: str) -> Record:
+    """The record of a trained model's scores on other test rows than its record has, or as predicted in another way.
+
+    `rows` names them for people, `fingerprint` tells them apart.
+    """
     return replace(
         record,
-        data={**record.data, "tested": folder, "tested_fingerprint": fingerprint},
+        data={**record.data, "tested": rows, "tested_fingerprint": fingerprint},
         metrics=dict(metrics),
         command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

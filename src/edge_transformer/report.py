@@ -20,7 +20,7 @@ from rich.text import Text
 from .errors import UserError
 from .figures import Points, draw_figure, save_figure
 from .files import write_text
-from .markdown import code_block, code_words, escape
+from .markdown import code, code_block, code_words, escape
 from .records import Record, is_validation, latest_runs, read_records
 from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, natural, result_tables
 from .statements import COMPARED, model_statements, paper_statements
@@ -116,6 +116,7 @@ def _section(table: ResultTable, image: str) -> str:
     parts = [
         f"## {escape(table.title)}",
         _markdown_table(lines),
+        f"All our rows: {code(table.common)}." if table.common else "",
         image,
         _parts(table),
         *(f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in statements if lines),
@@ -132,17 +133,17 @@ def _markdown_table(lines: Iterable[list[str]]) -> str:
 
 def _parts(table: ResultTable) -> str:
     """Scores of parts of the test rows, such as "gen/cp_recursion": a line for each part, a column for each preset."""
-    rows = [
-        row for row in _one_a_preset(row for row in table.rows if not row.is_paper) if any(map(_is_part, row.scores))
-    ]
-    names = sorted({metric for row in rows for metric in row.scores if _is_part(metric)}, key=natural)
+    ours = [row for row in table.rows if any(map(_is_part, row.scores))]
+    if len({row.preset for row in ours}) > 1:  # else the rows are trials, and their parts what is compared
+        ours = _one_a_preset(ours)
+    names = sorted({metric for row in ours for metric in row.scores if _is_part(metric)}, key=natural)
     if not names:
         return ""
-    heads = [f"{code_words(row.preset, row.options)}, {_runs(row)}" for row in rows]
+    heads = [f"{code_words(row.preset, row.options)}, {_runs(row)}" for row in ours]
     lines = [
         ["Part", *heads],
-        [":--", *["--:"] * len(rows)],
-        *([escape(name), *(" ".join(filter(None, _numbers(row, name))) for row in rows)] for name in names),
+        [":--", *["--:"] * len(ours)],
+        *([escape(name), *(" ".join(filter(None, _numbers(row, name))) for row in ours)] for name in names),
     ]
     return "By parts of the test rows:\n\n" + _markdown_table(lines)
 
@@ -204,7 +205,7 @@ def _figure(table: ResultTable) -> Figure:
         label = f"{row.model}, {row.preset}" if names.count(row.model) > 1 else row.model
         series[label] = _points(row)
         first_label.setdefault(row.model, label)
-    paper = {first_label[row.model]: _points(row) for row in table.rows if row.is_paper}
+    paper = {first_label[row.model]: _points(row) for row in table.rows if row.is_paper and row.model in first_label}
     return draw_figure(series, paper, title=table.title, axis=table.axis, score=table.score, trained=table.trained)
 
 

@@ -73,6 +73,7 @@ class ResultTable:
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
     trials: tuple[Row, ...]  # rows with scores on validation rows alone, which have no place in the table
+    common: str  # the options that all of our rows have, which their own do not repeat
     data: tuple[str, ...]
     commands: tuple[str, ...]
     versions: str
@@ -140,7 +141,10 @@ def _distinction(group: Sequence[Record], groups: Sequence[Sequence[Record]]) ->
 def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     task, setting = _paper_entries(records[0])
     rows: list[Row] = []
+    common = _common_options(records)
     variants = _group(sorted(records, key=_row_order), lambda record: (record.model, _ablations(record)))
+    if any(model == "edge" for model, _ in variants):  # what the paper is about has its row beside any variant of it
+        variants = {("edge", ()): [], **variants}
     for (model, ablations), of_variant in variants.items():
         name = model_title(model, ablations)
         entry = setting.get("variants", {}).get("-".join((model, *ablations)))
@@ -148,7 +152,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
         for runs in by_row.values():
             changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
-            rows.append(_our_row(name, runs, changed, paper))
+            options = _without(common, {**changed, **runs[0].overrides})
+            rows.append(_our_row(name, runs, options, paper))
         rows += [paper] if paper else []
     tested = [row for row in rows if not all(map(is_validation, row.scores))] or rows
     metrics = {metric for row in rows for metric in row.scores if not is_validation(metric)}
@@ -161,7 +166,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         metrics=tuple(columns),
         rows=tuple(tested),
         trials=tuple(row for row in rows if row not in tested),
-        data=_describe_data(records),
+        common=_options(common),
+        data=_describe_data(records, common),
         commands=_commands(records),
         versions=_versions(records),
         notes=tuple(entry["note"] for entry in (setting, task) if "note" in entry),
@@ -214,7 +220,20 @@ def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], paper: Row | None) -> Row:
+def _common_options(records: Sequence[Record]) -> dict[str, Any]:
+    """The --set options that all runs have, where there are runs with others too."""
+    common = dict(records[0].overrides)
+    for record in records:
+        common = {name: value for name, value in common.items() if record.overrides.get(name, ...) == value}
+    alike = all(record.overrides.keys() == common.keys() and record.preset == records[0].preset for record in records)
+    return {} if alike else common
+
+
+def _without(common: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in common}
+
+
+def _our_row(name: str, records: Sequence[Record], options: Mapping[str, Any], paper: Row | None) -> Row:
     values = _group(
         [(metric, value) for record in records for metric, value in record.metrics.items() if is_fraction(metric)],
         lambda pair: pair[0],
@@ -224,7 +243,7 @@ def _our_row(name: str, records: Sequence[Record], changed: Mapping[str, Any], p
     return Row(
         model=name,
         preset=records[0].preset,
-        options=_options({**changed, **records[0].overrides}),
+        options=_options(options),
         scores=scores,
         runs=len(records),
         minutes=statistics.fmean(record.minutes for record in records),
@@ -339,12 +358,12 @@ def model_title(model: str, ablations: Iterable[str]) -> str:
     return ", ".join([_paper()["models"].get(model, model), *(titles[name] for name in ablations)])
 
 
-def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, bool, str]:
+def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, int, str]:
     """Our model before the baselines, the whole model before its ablations; also what makes two runs one row."""
     names = [name for name, _, _, _ in ABLATIONS]
     ablations = tuple(names.index(name) for name in _ablations(record))
     options = canonical_json(record.overrides)
-    return record.model != "edge", record.model, ablations, record.preset, bool(record.overrides), options
+    return record.model != "edge", record.model, ablations, record.preset, len(record.overrides), options
 
 
 def _options(options: Mapping[str, Any]) -> str:
@@ -359,17 +378,18 @@ def _data_names(records: Iterable[Record]) -> str:
     return " / ".join(sorted({str(record.data["name"]) for record in records}))
 
 
-def _describe_data(records: Sequence[Record]) -> tuple[str, ...]:
+def _describe_data(records: Sequence[Record], common: Mapping[str, Any]) -> tuple[str, ...]:
     """The data of a table, and what differs from preset to preset below it."""
     kind = _kind_of_data(records[0])
-    common = [code(_data_names(records)), *(f"{escape(name)} {code(_plain(kind[name]))}" for name in sorted(kind))]
+    shared = [code(_data_names(records)), *(f"{escape(name)} {code(_plain(kind[name]))}" for name in sorted(kind))]
     by_preset = _group(
-        sorted(records, key=_row_order), lambda record: code_words(record.preset, _options(record.overrides))
+        sorted(records, key=_row_order),
+        lambda record: code_words(record.preset, _options(_without(common, record.overrides))),
     )
     by_numbers = _group(by_preset, lambda preset: _numbers_of_data(by_preset[preset]))
     if len(by_numbers) == 1:
-        return (", ".join([*common, *filter(None, by_numbers)]),)
-    return ", ".join(common), *(f"{', '.join(presets)}: {numbers or '–'}" for numbers, presets in by_numbers.items())
+        return (", ".join([*shared, *filter(None, by_numbers)]),)
+    return ", ".join(shared), *(f"{', '.join(presets)}: {numbers or '–'}" for numbers, presets in by_numbers.items())
 
 
 def _numbers_of_data(records: Sequence[Record]) -> str:

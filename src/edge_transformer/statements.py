@@ -19,7 +19,8 @@ def paper_statements(table: ResultTable) -> list[str]:
         shared = [metric for metric in table.metrics if metric in row.marks]
         compared = [metric for metric in shared if _is_decidable(row.scores[metric], paper.scores[metric])]
         if not compared:
-            lines.append(f"{_name(row)}: nothing to compare{'; the paper gives no errors' * bool(shared)}.")
+            found = f"{_differences(shared, row, paper)} to the paper, which gives no errors" if shared else ""
+            lines.append(f"{_name(row)}: {found or 'nothing to compare'}.")
             continue
         parts = []
         for mark, word in ((ABOVE, "above the paper"), (BELOW, "below the paper")):

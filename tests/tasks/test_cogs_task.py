@@ -19,6 +19,7 @@ from edge_transformer.cli import app
 from edge_transformer.data.cogs_graphs import COLUMNS
 from edge_transformer.data.token_graphs import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.records import read_records
 from edge_transformer.run import Hardware, RunConfig
 from edge_transformer.tasks.cogs import CogsData, CogsParser, CogsSettings
 from edge_transformer.tasks.graph_parsing import ParsingData, ParsingSettings
@@ -237,10 +238,14 @@ def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
     assert answer["logical_form"].startswith("say . agent ( x _ 1 , Emma )")
     scores = CogsData.load(folder, CogsSettings(), 1, model).evaluate(model, CPU)
     assert scores == {name: score for name, score in record.metrics.items() if name != "loss"}
-    for options in ([], ["--tree"]):
+    for options in ([], ["--tree"], ["--tree", "--results", str(tmp_path / "results.jsonl")]):
         result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), *options])
         assert result.exit_code == 0, result.output
         assert "100.0" in result.output
+    [as_trees] = read_records(tmp_path / "results.jsonl")
+    assert as_trees.data["tested"] == f"{folder.name}, parents as trees"
+    assert as_trees.key != record.key
+    assert " --tree --results " in as_trees.command
 
 
 def test_many_scores_are_listed_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
