@@ -143,6 +143,58 @@ def test_info_on_pairs(tmp_path: Path) -> None:
     assert "train.tsv: its first line names the columns" in result.out
 
 
+def test_info_on_graphs_over_sentences(tmp_path: Path) -> None:
+    folder = tmp_path / "my sentences"
+    folder.mkdir()
+    for name, tokens, role, groups in (
+        ("train", ["Ann", "ran"], "agent", ("", "")),
+        ("test-[bold]long", ["Ann", "fell", "down"], "theme", ("falls", "falls again")),
+    ):
+        value = {"tokens": tokens, "parents": [1] + [-1] * (len(tokens) - 1)}
+        labels = {"role": [role, *[""] * (len(tokens) - 1)], "[red]x": [""] * len(tokens)}
+        rows = [json.dumps(value | {"labels": labels} | ({"group": group} if group else {})) for group in groups]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
+    result = run("data", "info", str(folder))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("my sentences (")
+    rows_of_table = {row[0]: row[1:] for row in map(cells, result.out.splitlines()) if row}
+    assert rows_of_table == {
+        "rows": ["train", "test-[bold]long"],
+        "all": ["2", "2"],
+        "words of a sentence: fewest, mean, most": ["2, 2.0, 2", "3, 3.0, 3"],
+        "with a sentence that is in train": ["2", "0"],
+        "words that are not in train": ["0", "2"],
+        "with a word that is not in train": ["0", "2"],
+        "labels of role": ["1", "1"],
+        "labels of [red]x": ["0", "0"],
+        "with a label that is not in train": ["0", "2"],
+    }
+    assert [line for line in result.out.splitlines() if "groups in" in line] == [
+        "2 groups in test-[bold]long: falls 1, falls again 1"
+    ]
+    (folder / "dev.jsonl").write_text("\n{}")
+    assert refused("data", "info", str(folder)).startswith(f"{folder}/dev.jsonl:2: found {{}}; expected an object with")
+
+
+def test_info_on_cogs(tmp_path: Path) -> None:
+    ann, bob = (f"{name} ran .\trun . agent ( x _ 1 , {name} )\t" for name in ("Ann", "Bob"))
+    (tmp_path / "train.tsv").write_text(f"{ann}in_distribution\n")
+    (tmp_path / "gen.tsv").write_text(f"{ann}one\n{bob}two\n{bob}two\n")
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    rows = {row[0]: row[1:] for row in map(cells, result.out.splitlines()) if row}
+    assert rows["rows"] == ["train", "gen"]
+    assert rows["all"] == ["1", "3"]
+    assert rows["with a sentence that is in train"] == ["1", "1"]
+    assert rows["words that are not in train"] == ["0", "1"]
+    assert rows["with a word that is not in train"] == ["0", "2"]
+    assert rows["labels of verb_name"] == ["1", "1"]
+    assert result.out.splitlines()[-1] == "2 groups in gen: two 2, one 1"
+    with open(tmp_path / "gen.tsv", "a") as file:
+        file.write("Ann ran .\trun\n")
+    assert refused("data", "info", str(tmp_path)).startswith(f"{tmp_path}/gen.tsv:4: found 'Ann ran .\\trun'; expected")
+
+
 def test_info_on_a_treebank(tmp_path: Path) -> None:
     for split, word in (("train", "ran"), ("test", "sat")):
         tree = f"1\tAnn\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\t{word}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"

@@ -42,12 +42,13 @@ def run(command: str, *more: str) -> str:
 def test_graphs_over_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = section("Graphs over sentences")
     [line] = re.findall(r"```json\n(.*)\n```", text)
-    train, evaluate, parse = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
+    info, train, evaluate, parse = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "my-sentences"
     folder.mkdir()
     for name in ("train", "dev", "test"):
         (folder / f"{name}.jsonl").write_text(f"{line}\n" * 10)
+    assert "labels of role" in run(info)
     run(train, *SMALLER)
     assert "test" in run(evaluate, "--threads", "1")
     assert json.loads(run(parse, "--json", "--threads", "1"))["tokens"] == json.loads(line)["tokens"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +12,24 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from .data.pair_folders import PairFiles
+    from .data.token_graph_statistics import TokenGraphFacts
 
-out = Console(highlight=False)
+out = Console(highlight=False, markup=False, emoji=False)  # names of files and columns are shown as they are
 
 
 def contents(
     folder: Annotated[
-        Path, typer.Argument(help="A folder of labelled graphs, of pairs of texts, or of trees.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A folder of labelled graphs, of pairs of texts, of graphs over sentences, or of trees.",
+            show_default=False,
+        ),
     ],
 ) -> None:
     """Say what is in a folder. Of labelled graphs: counts, relations, overlap of test with train, the best accuracy
     possible. Of pairs (two columns, SCAN, CFQ): counts, lengths, overlap of test with train, sizes of vocabularies.
-    Of treebanks: counts, lengths, trees with crossing arcs, words and relations that training does not have.
+    Of graphs over sentences (your own, COGS): counts, lengths, labels, groups, words and labels that training does not
+    have. Of treebanks: counts, lengths, trees with crossing arcs, words and relations that training does not have.
 
     Examples:
 
@@ -31,17 +37,26 @@ def contents(
 
     - `edge-transformer data info data/scan`
 
+    - `edge-transformer data info data/cogs`
+
     - `edge-transformer data info data/ud/EWT`
     """
+    from .data.cogs import holds_cogs
     from .data.pair_folders import all_pair_files
+    from .data.token_graph_folders import holds_token_graphs
 
-    if folder.is_dir() and any(folder.glob("*.conllu")):
+    if not folder.is_dir():
+        _print_graphs(folder)  # which says so
+    elif any(folder.glob("*.conllu")):
         _print_treebank(folder)
-        return
-    pairs = all_pair_files(folder) if folder.is_dir() else []
-    for files in pairs:
-        _print_pairs(files)
-    if not pairs:
+    elif holds_cogs(folder):
+        _print_cogs(folder)
+    elif pairs := all_pair_files(folder):
+        for files in pairs:
+            _print_pairs(files)
+    elif holds_token_graphs(folder):
+        _print_token_graphs(folder)
+    else:
         _print_graphs(folder)
 
 
@@ -108,6 +123,52 @@ def _print_pairs(files: PairFiles) -> None:
         f"{facts.source_vocabulary:,} words in sources of train, {facts.target_vocabulary:,} in targets, "
         f"{facts.both:,} in both"
     )
+
+
+def _print_cogs(folder: Path) -> None:
+    from .data.cogs import cogs_files, read_cogs_graphs
+    from .data.token_graph_statistics import describe_token_graphs
+    from .progress import bar
+
+    files = cogs_files(folder, training=False)
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe_token_graphs(read_cogs_graphs(files, reading.advance))
+    _print_sentences(folder, files, facts)
+
+
+def _print_token_graphs(folder: Path) -> None:
+    from .data.token_graph_folders import read_split_graphs, token_graph_files
+    from .data.token_graph_statistics import describe_token_graphs
+    from .progress import bar
+
+    files = token_graph_files(folder, training=False, testing=False)
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe_token_graphs(read_split_graphs(files, progress=reading.advance))
+    _print_sentences(folder, files.values(), facts)
+
+
+def _print_sentences(folder: Path, files: Iterable[Path], facts: Mapping[str, TokenGraphFacts]) -> None:
+    from .files import fingerprint
+
+    print(f"{folder.resolve().name} ({fingerprint(files)})")
+    _print_facts(
+        "rows",
+        {
+            part: {
+                "all": f"{rows.rows:,}",
+                "words of a sentence: fewest, mean, most": "{}, {:.1f}, {}".format(*rows.words),
+                "with a sentence that is in train": f"{rows.in_train:,}",
+                "words that are not in train": f"{len(rows.unseen_words):,}",
+                "with a word that is not in train": f"{rows.with_unseen_word:,}",
+                **{f"labels of {column}": f"{count:,}" for column, count in rows.labels.items()},
+                "with a label that is not in train": f"{rows.with_unseen_label:,}",
+            }
+            for part, rows in facts.items()
+        },
+    )
+    for part, rows in facts.items():
+        if len(rows.groups) > 1:
+            _print_counts(f"groups in {part}", rows.groups)
 
 
 def _print_treebank(folder: Path) -> None:

@@ -17,7 +17,10 @@ from edge_transformer.data.cogs import (
     SPLITS,
     CogsData,
     CogsRow,
+    cogs_files,
+    holds_cogs,
     read_cogs,
+    read_cogs_graphs,
     read_row_lines,
     read_rows,
 )
@@ -111,6 +114,26 @@ def test_a_folder(tmp_path: Path) -> None:
     assert tuple(data.splits) == SPLITS
     assert data.splits["train"][1].line == 3
     assert read_cogs(tmp_path, ["train_100"]).splits == {"train_100": (ROW,)}
+
+
+def test_graphs_one_by_one(tmp_path: Path) -> None:
+    files = cogs_files(write(tmp_path, dev=LINE, gen=f"{LINE}\n{LINE}"), training=False)
+    assert [path.name for path in files] == ["dev.tsv", "gen.tsv"]
+    told: list[int] = []
+    graphs = list(read_cogs_graphs(files, told.append))
+    assert graphs == [("dev", ROW.graph()), ("gen", ROW.graph()), ("gen", ROW.graph())]
+    assert sum(told) == 3
+    with pytest.raises(UserError, match=r"found no train\.tsv; expected a COGS folder with train\.tsv, dev\.tsv"):
+        cogs_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [(f"\n{LINE}\n", True), ("jump\tJUMP", False), ("jump\tJUMP JUMP\tsimple", False), ("", False)],
+)
+def test_the_first_row_says_whether_a_folder_holds_cogs(line: str, holds: bool, tmp_path: Path) -> None:
+    assert not holds_cogs(tmp_path)
+    assert holds_cogs(write(tmp_path, train=line, dev=LINE)) == holds
 
 
 def test_the_fingerprint_is_of_what_was_read(tmp_path: Path) -> None:

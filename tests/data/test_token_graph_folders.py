@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.token_graph_folders import read_splits, token_graph_files
+from edge_transformer.data.token_graph_folders import (
+    holds_token_graphs,
+    read_split_graphs,
+    read_splits,
+    token_graph_files,
+)
 from edge_transformer.data.token_graphs import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
 
@@ -26,6 +31,25 @@ def test_files_by_split(tmp_path: Path) -> None:
     splits = read_splits(token_graph_files(tmp_path), progress=told.append)
     assert splits == {split: [GRAPH] for split in ("train", "dev", "test", "test-long")}
     assert sum(told) == 4
+    one_by_one = read_split_graphs(token_graph_files(tmp_path))
+    assert [next(one_by_one) for _ in range(2)] == [("train", GRAPH), ("dev", GRAPH)]
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ('\n \n{"tokens": []}\n', True),
+        ('\ufeff{"labels": {}, "tokens": "broken"}', True),
+        ('{"edges": [["a", "b", "c"]]}', False),
+        ('["tokens"]', False),
+        ('{"tokens": [}', False),
+        ("", False),
+    ],
+)
+def test_the_first_line_says_whether_a_folder_holds_token_graphs(text: str, holds: bool, tmp_path: Path) -> None:
+    assert not holds_token_graphs(tmp_path)
+    (tmp_path / "test-x.jsonl").write_text(text, encoding="utf-8")
+    assert holds_token_graphs(tmp_path) == holds
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,28 @@ class CogsData:
     splits: dict[str, tuple[CogsRow, ...]]
 
 
+def cogs_files(folder: str | Path, training: bool = True) -> list[Path]:
+    """The official files that a folder has; without `training` it need not have the training file."""
+    folder = Path(folder)
+    files = [folder / f"{split}.tsv" for split in SPLITS]
+    found = [path for path in files if path.is_file()]
+    if not folder.is_dir() or not found or (training and files[0] not in found):
+        missing = f"found no {files[0].name}" if training else "found no files"
+        what = missing if folder.is_dir() else "no such folder"
+        raise UserError(f"{folder}: {what}; expected a COGS folder with {', '.join(path.name for path in files)}")
+    return found
+
+
+def holds_cogs(folder: str | Path) -> bool:
+    """Whether a folder has files of COGS: pairs of texts have the same names, but not its rows."""
+    try:
+        first, *_ = cogs_files(folder, training=False)
+        next(read_rows(first)).graph()
+    except UserError:
+        return False
+    return True
+
+
 def read_cogs(
     folder: str | Path, splits: Sequence[str] = SPLITS, progress: Callable[[int], None] | None = None
 ) -> CogsData:
@@ -90,6 +112,15 @@ def read_cogs(
             raise UserError(f"{folder}: found {others}; expected {path.name}")
     rows = {split: tuple(_told(read_rows(path), progress)) for split, path in files.items()}
     return CogsData(folder.resolve().name, fingerprint(files.values()), rows)
+
+
+def read_cogs_graphs(
+    files: Iterable[Path], progress: Callable[[int], None] | None = None
+) -> Iterator[tuple[str, TokenGraph]]:
+    """The graphs of files one by one, each with the name of its split, so that none need be kept."""
+    for path in files:
+        for row in _told(read_rows(path), progress):
+            yield path.stem, row.graph()
 
 
 def read_rows(path: str | Path) -> Iterator[CogsRow]:

@@ -5,11 +5,12 @@ To score a trained model, any of dev and test files are enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import DataError, UserError
-from .token_graphs import TokenGraph, read_token_graphs
+from .pairs import lines_of, open_text
+from .token_graphs import TokenGraph, json_of_line, read_token_graphs
 
 
 def token_graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, Path]:
@@ -32,22 +33,47 @@ def token_graph_files(folder: str | Path, training: bool = True, testing: bool =
     return files
 
 
+def holds_token_graphs(folder: str | Path) -> bool:
+    """Whether a folder has files of token graphs: labelled graphs may have the same names, but other lines."""
+    for path in token_graph_files(folder, training=False, testing=False).values():
+        with open_text(path) as file:
+            lines = ((number, line) for number, line in enumerate(lines_of(file, path), start=1) if line.strip())
+            number, first = next(lines, (1, ""))
+        try:
+            value = json_of_line(first, path, number)
+        except DataError:  # of no kind, which is for a reader to say
+            return False
+        return isinstance(value, dict) and "tokens" in value
+    return False
+
+
 def read_splits(
     files: Mapping[str, Path], columns: Collection[str] | None = None, progress: Callable[[int], None] | None = None
 ) -> dict[str, list[TokenGraph]]:
-    """Read files of graphs, all of which must have the same label columns: `columns`, or those of the first file."""
-    splits: dict[str, list[TokenGraph]] = {}
+    """Read files of graphs; see `read_split_graphs`."""
+    splits: dict[str, list[TokenGraph]] = {split: [] for split in files}
+    for split, graph in read_split_graphs(files, columns, progress):
+        splits[split].append(graph)
+    return splits
+
+
+def read_split_graphs(
+    files: Mapping[str, Path], columns: Collection[str] | None = None, progress: Callable[[int], None] | None = None
+) -> Iterator[tuple[str, TokenGraph]]:
+    """The graphs of files one by one, each with the name of its split, so that none need be kept.
+
+    All must have the same label columns: `columns`, or those of the first file.
+    """
     whose = "those of the model" if columns is not None else f"those of {next(iter(files.values())).name}"
     for split, path in files.items():
-        graphs = splits[split] = []
+        graph = None
         for graph in read_token_graphs(path):
             columns = list(graph.labels) if columns is None else columns
             if set(graph.labels) != set(columns):
                 found, expected = ", ".join(sorted(graph.labels)) or "none", ", ".join(sorted(columns)) or "none"
                 raise DataError(path, None, f"the columns {found}", f"{whose}: {expected}")
-            graphs.append(graph)
+            yield split, graph
             if progress:
                 progress(1)
-        if not graphs:
+        if graph is None:
             raise DataError(path, 1, "no rows", "at least one graph a line")
-    return splits

@@ -9,7 +9,7 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor
 
-from ..data.cogs import GENERALISATIONS, LEXICAL, SPLITS, STRUCTURAL, CogsRow, read_cogs
+from ..data.cogs import GENERALISATIONS, LEXICAL, SPLITS, STRUCTURAL, CogsRow, cogs_files, read_cogs
 from ..data.cogs_graphs import COLUMNS, form_of_graph
 from ..data.token_graphs import TokenGraph
 from ..errors import DataError, UserError
@@ -96,17 +96,6 @@ def logical_form(graph: TokenGraph) -> str | None:
         return form_of_graph(graph)
     except DataError:
         return None
-
-
-def cogs_files(folder: str | Path, training: bool = True) -> list[Path]:
-    """The official files that a folder has; without `training` it need not have the training file."""
-    folder = Path(folder)
-    files = [folder / f"{split}.tsv" for split in SPLITS]
-    found = [path for path in files if path.is_file()]
-    if not folder.is_dir() or not found or (training and files[0] not in found):
-        what = "no such folder" if not folder.is_dir() else f"found no {TRAIN}.tsv" if training else "found no files"
-        raise UserError(f"{folder}: {what}; expected a COGS folder with {', '.join(path.name for path in files)}")
-    return found
 
 
 def _told(row: CogsRow, progress: Progress | None) -> TokenGraph:
