@@ -253,6 +253,13 @@ def test_lines_before_a_broken_one_are_answered(model: ByHeart) -> None:
     assert err.startswith("error: standard input:3: found {}; expected")
 
 
+def test_lines_before_one_without_an_end_are_answered(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_transformer.lines.MAX_BYTES", 100)
+    code, out, err = run("parse", stdin=f"{EMMA}\n{EMMA}\n".encode() + bytes(101))
+    assert (code, len(out.splitlines())) == (2, 2)
+    assert err.startswith("error: standard input:3: found a line of more than 100 bytes; expected at most")
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     code, _, err = run("parse", EMMA, "--model", "huge-model")
     assert code == 2
@@ -429,3 +436,12 @@ def test_trees_before_a_broken_line_and_no_sentences(chains: Chains) -> None:
     assert (code, out) == (2, TREE)
     assert err.startswith("error: standard input:2: found '{\"'; expected one JSON object a line")
     assert run("parse", stdin="\n")[0] == 2
+
+
+def test_trees_before_a_line_without_an_end(chains: Chains, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_transformer.lines.MAX_BYTES", 100)
+    for sentence in ("Emma ran\n", TREE):
+        code, out, err = run("parse", stdin=sentence.encode() + bytes(101))
+        assert (code, out) == (2, TREE)
+        line = 1 + sentence.count("\n")
+        assert err.startswith(f"error: standard input:{line}: found a line of more than 100 bytes; expected at most")

@@ -329,6 +329,15 @@ def test_bytes_that_are_no_text_are_located(model: GraphParser) -> None:
         next(answers)
 
 
+def test_a_line_without_an_end_is_located(model: GraphParser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_transformer.lines.MAX_BYTES", 20)
+    lines = ArrivingLines(io.BytesIO(b"Ann ran .\n" + bytes(21)), "questions")
+    answers = model.predict_lines(lines, "questions")
+    assert next(answers)["tokens"] == ["Ann", "ran", "."]
+    with pytest.raises(DataError, match="questions:2: found a line of more than 20 bytes"):
+        next(answers)
+
+
 def test_lines_that_arrive_are_answered_at_once(model: GraphParser) -> None:
     lines = ArrivingLines(io.BufferedReader(io.BytesIO(b"Ann ran .\nBob saw Ann .\n")))
     assert [answer["tokens"][0] for answer in model.predict_lines(lines, "x", lines.pausing)] == ["Ann", "Bob"]

@@ -116,6 +116,14 @@ def test_bytes_that_are_no_text() -> None:
     assert "here:2: found bytes that are no text" in str(bad.error)
 
 
+def test_a_line_that_is_too_long_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_transformer.lines.MAX_BYTES", 9)
+    lines = ArrivingLines(BytesIO(b"M0\n" + b"M0 " * 99 + b"\nM1\n"), "here")
+    before, bad, after = read_lines(lines, KNOWN.__contains__, "here")
+    assert (before.question.words, bad.question.words, after.question.words) == (("M0",), (), ("M1",))
+    assert str(bad.error).startswith("here:2: found a line of more than 9 bytes")
+
+
 def test_lines_are_read_as_they_are_asked_for() -> None:
     taken: list[int] = []
 
