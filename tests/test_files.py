@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edge_transformer import files
-from edge_transformer.files import fingerprint, lock, locked, replacing, write_text
+from edge_transformer.files import fingerprint, lock, locked, obstacle, replacing, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and locks of POSIX systems")
 
@@ -55,6 +55,37 @@ def test_an_old_file_stays_when_the_block_fails(error: type[BaseException], tmp_
         write_half(target, error)
     assert target.read_text() == "old"
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_what_is_in_the_way_is_told_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for free in ("file", "new", "new folder/another/new"):
+        assert obstacle(tmp_path / free) is None
+    assert obstacle(tmp_path) == f"a folder at {tmp_path}"
+    assert obstacle(tmp_path / "file" / "x") == f"{tmp_path}/file, which is no folder"
+    assert obstacle(tmp_path / "file" / "x" / "y") == f"{tmp_path}/file, which is no folder"
+    (tmp_path / "link").symlink_to("nowhere")
+    assert obstacle(tmp_path / "link" / "x") == f"{tmp_path}/link, which is no folder"
+    too_long = obstacle(tmp_path / ("x" * 250))
+    assert too_long is not None
+    assert too_long.startswith(f"that {tmp_path} cannot be written to (")
+    assert names(tmp_path) == ["file", "link"]
+
+
+def test_a_place_in_the_folder_at_hand_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert obstacle("new") is None
+    assert names(tmp_path) == []
+
+
+@posix
+def test_a_folder_that_may_not_be_written_to_is_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)  # root may write to all folders
+    for name in ("x", "new folder/x"):
+        assert obstacle(tmp_path / name) == f"that {tmp_path} cannot be written to (Permission denied)"
 
 
 def test_no_file_where_there_was_none_when_the_block_fails(tmp_path: Path) -> None:

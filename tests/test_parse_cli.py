@@ -219,6 +219,26 @@ def test_svg(model: ByHeart, tmp_path: Path) -> None:
     assert len(list(file.parent.iterdir())) == 3
 
 
+def test_an_svg_that_cannot_be_written_is_refused_before_parsing(model: ByHeart, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.svg").mkdir()
+    (tmp_path / "lines-1.svg").mkdir()
+    expected = "expected a place where a file can be written"
+    for name, found in (
+        ("file/x.svg", f"{tmp_path}/file, which is no folder"),
+        ("file/new/x.svg", f"{tmp_path}/file, which is no folder"),
+        ("folder.svg", f"a folder at {tmp_path}/folder.svg"),
+    ):
+        file = tmp_path / name
+        assert run("parse", EMMA, "--svg", str(file)) == (2, "", f"error: --svg {file}: found {found}; {expected}\n")
+    file = tmp_path / "lines.svg"
+    found = f"a folder at {tmp_path}/lines-1.svg"
+    message = f"error: --svg {file}: found {found}; {expected}\n"
+    assert run("parse", "--svg", str(file), stdin=f"{EMMA}\n") == (2, "", message)
+    assert model.asked == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.svg", "lines-1.svg"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [

@@ -240,10 +240,14 @@ def test_hold_out(tmp_path: Path) -> None:
     assert {json.loads(line)["group"] for line in parts["test"]} <= {"agent", "theme"}
     again = run("hold-out", tmp_path / "held/train.jsonl", "--words", 1, "--out", tmp_path / "again")
     assert (again[0], again[2]) == (0, "")
+    (tmp_path / "one.tsv").write_text(rows[0])
+    (tmp_path / "empty.jsonl").touch()
     for arguments, message in (
         ((tmp_path / "train.txt",), "found the ending .txt; expected .jsonl or .tsv"),
         ((tmp_path / "none.tsv",), "none.tsv"),
-        ((tmp_path / "train.tsv", "--column", "kind"), "found kind; expected one of the columns of the rows: role"),
+        ((tmp_path / "train.tsv", "--column", "kind"), "train.tsv: column of places: found kind; expected one of the"),
+        ((tmp_path / "one.tsv",), "one.tsv: found no words with several places in role to hold out; expected"),
+        ((tmp_path / "empty.jsonl",), "empty.jsonl:1: found no rows; expected at least one graph a line"),
     ):
         code, out, err = run("hold-out", *arguments, "--out", tmp_path / "no")
         assert (code, out) == (2, "")

@@ -24,9 +24,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
-    aside = Path(name)
+    aside = _new_file(target.parent, target.name)
     try:
         yield aside
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
@@ -42,6 +40,24 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a whole text file, atomically."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def obstacle(path: str | Path) -> str | None:
+    """What would keep `replacing` from writing to a path, to be told before the work is done; None where nothing would.
+
+    Nothing is left behind: folders that are missing are for `replacing` to make.
+    """
+    target = Path(path)
+    folder = next(parent for parent in target.parents if os.path.lexists(parent))
+    try:
+        if target.is_dir():
+            return f"a folder at {target}"
+        if not folder.is_dir():
+            return f"{folder}, which is no folder"
+        _new_file(folder, target.name).unlink()
+    except OSError as error:
+        return f"that {folder} cannot be written to ({error.strerror})"
+    return None
 
 
 def lock(path: str | Path) -> IO[bytes] | None:
@@ -79,6 +95,13 @@ def fingerprint(paths: Iterable[Path]) -> str:
         with open(path, "rb") as file:
             digest.update(os.fsencode(path.name) + b"\0" + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
+
+
+def _new_file(folder: Path, name: str) -> Path:
+    """An empty file in a folder, hidden, that is to become the one of this name."""
+    handle, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".tmp")
+    os.close(handle)
+    return Path(path)
 
 
 def _umask() -> int:

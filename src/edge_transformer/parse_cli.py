@@ -113,6 +113,8 @@ def parse(
         raise UserError(f"found no word in the sentence {sentence!r}; expected words with spaces between them")
     if svg is not None and svg.suffix != ".svg":
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
+    if svg is not None:
+        _check_place(svg if sentence is not None else _numbered(svg, 1), svg)
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
     parser = _load(model, threads, tree)
     makes_trees = _makes_trees(parser)
@@ -143,7 +145,7 @@ def parse(
             apart = "\n" if form is Format.diagram else ""
             _print(_written(answer, form, ascii_only) + apart, out)
             _remark(answer, f"{name}:{line}: ")
-            _draw(answer, svg.with_stem(f"{svg.stem}-{count}") if svg is not None else None)
+            _draw(answer, _numbered(svg, count) if svg is not None else None)
             advance(1)
     if not count:
         example = 'edge-transformer parse "A cat ran ."'
@@ -303,6 +305,20 @@ def _remark(answer: Answer, where: str) -> None:
         )
     if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
         print(f"warning: {where}no logical form has this graph", file=sys.stderr)
+
+
+def _numbered(svg: Path, count: int) -> Path:
+    """The file of the drawing of one of several sentences."""
+    return svg.with_stem(f"{svg.stem}-{count}")
+
+
+def _check_place(path: Path, svg: Path) -> None:
+    """Refuse a place where nothing can be drawn, before a sentence is parsed for it."""
+    from .files import obstacle
+
+    found = obstacle(path)
+    if found is not None:
+        raise UserError(f"--svg {svg}: found {found}; expected a place where a file can be written")
 
 
 def _draw(answer: Answer, path: Path | None) -> None:

@@ -131,7 +131,7 @@ def hold_out(
         for graph in rows:
             graphs.append(graph)
             reading.advance(1)
-    parts = hold_out(graphs, column, words, seed)
+    parts = hold_out(graphs, column, words, seed, source=source)
     asked = [replace(graphs[row], group=place) for row, place in parts.test.items()]
     write_token_graphs(folder / "train.jsonl", (graphs[row] for row in parts.train))
     write_token_graphs(folder / "dev.jsonl", (graphs[row] for row in parts.dev))

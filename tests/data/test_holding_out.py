@@ -11,7 +11,7 @@ import pytest
 from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.holding_out import INSIDE_ITS_LIKE, HeldOut, hold_out, is_nested, places
 from edge_transformer.data.token_graphs import TokenGraph
-from edge_transformer.errors import UserError
+from edge_transformer.errors import DataError, UserError
 
 COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
 NAMES = ("Ann", "Bob", "Cem", "Dan", "Eva")
@@ -106,12 +106,14 @@ def test_words_of_many_rows_are_not_chosen() -> None:
 
 
 def test_nothing_to_hold_out() -> None:
-    with pytest.raises(UserError, match="found kind; expected one of the columns of the rows: role"):
-        hold_out(ROWS, "kind", 2, 1)
-    with pytest.raises(UserError, match="found no words with several places"):
-        hold_out([ran(name) for name in NAMES], "role", 2, 1)
-    with pytest.raises(UserError, match="expected one of the columns of the rows: none"):
-        hold_out([], "role", 2, 1)
+    with pytest.raises(
+        UserError, match=r"^here: column of places: found kind; expected one of the columns of .*: role$"
+    ):
+        hold_out(ROWS, "kind", 2, 1, source="here")
+    with pytest.raises(DataError, match=r"^here: found no words with several places in role to hold out; expected"):
+        hold_out([ran(name) for name in NAMES], "role", 2, 1, source="here")
+    with pytest.raises(DataError, match=r"^here:1: found no rows; expected at least one graph a line$"):
+        hold_out([], "role", 2, 1, source="here")
 
 
 @pytest.mark.skipif(not COGS.is_dir(), reason="the COGS files are not there: ../shared/data/cogs")

@@ -78,11 +78,21 @@ def test_files_that_need_not_be_there(tmp_path: Path) -> None:
 
 def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
     make_folder(tmp_path, "train", "test")
-    write_token_graphs(tmp_path / "dev.jsonl", [TokenGraph(("Ann",), (0,), {"kind": ("N",)})])
-    with pytest.raises(DataError, match=r"dev\.jsonl: found the columns kind; expected those of train\.jsonl: role"):
+    other = TokenGraph(("Ann",), (0,), {"kind": ("N",)})
+    write_token_graphs(tmp_path / "dev.jsonl", [GRAPH, other])
+    with pytest.raises(DataError, match=r"dev\.jsonl:2: found the columns kind; expected those of train\.jsonl: role"):
         read_splits(token_graph_files(tmp_path))
-    with pytest.raises(DataError, match=r"train\.jsonl: found the columns role; expected those of the model: kind"):
+    with pytest.raises(DataError, match=r"train\.jsonl:1: found the columns role; expected those of the model: kind"):
         read_splits(token_graph_files(tmp_path), columns=["role", "kind"])
+    write_token_graphs(tmp_path / "train.jsonl", [GRAPH, GRAPH, other])
+    with pytest.raises(
+        DataError, match=r"train\.jsonl:3: found the columns kind; expected those of the first graph: role"
+    ):
+        read_splits(token_graph_files(tmp_path))
+    write_token_graphs(tmp_path / "train.jsonl", [TokenGraph(("Ann",), (0,), {})])
+    with pytest.raises(DataError, match=r"dev\.jsonl:1: found the columns role; expected those of train\.jsonl: none"):
+        read_splits(token_graph_files(tmp_path))
+    make_folder(tmp_path, "train")
     (tmp_path / "dev.jsonl").write_text("\n")
     with pytest.raises(DataError, match=r"dev\.jsonl:1: found no rows"):
         read_splits(token_graph_files(tmp_path))

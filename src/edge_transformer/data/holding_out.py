@@ -14,8 +14,9 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from ..errors import UserError
+from ..errors import DataError, UserError
 from .exchange import loose_tokens
 from .token_graphs import TokenGraph
 
@@ -34,17 +35,27 @@ class HeldOut:
 
 
 def hold_out(
-    graphs: Sequence[TokenGraph], column: str, words: int, seed: int, most: int = 400, scored: int = 50, dev: int = 500
+    graphs: Sequence[TokenGraph],
+    column: str,
+    words: int,
+    seed: int,
+    most: int = 400,
+    scored: int = 50,
+    dev: int = 500,
+    source: str | Path = "graphs",
 ) -> HeldOut:
     """Hold out the rows of some words, but for one row each; at most `scored` rows of a word are asked.
 
     A word that more than `most` rows have is never chosen, for too few rows would be left. The place that training
     keeps is drawn first, then a word that has it and others, so that all places have their turn. `dev` rows like those
-    of train are set aside. All words of dev and test are in train.
+    of train are set aside. All words of dev and test are in train. Errors say that `source` is where the
+    graphs are from.
     """
-    if not graphs or column not in graphs[0].labels:
-        names = ", ".join(graphs[0].labels) if graphs else "none"
-        raise UserError(f"column of places: found {column}; expected one of the columns of the rows: {names}")
+    if not graphs:
+        raise DataError(source, 1, "no rows", "at least one graph a line")
+    if column not in graphs[0].labels:
+        names = ", ".join(graphs[0].labels) or "none"
+        raise UserError(f"{source}: column of places: found {column}; expected one of the columns of the rows: {names}")
     chance = random.Random(seed)
     nested = {row for row, graph in enumerate(graphs) if is_nested(graph, column)}
     found = _rows_by_word_and_place(graphs, column)
@@ -68,7 +79,7 @@ def hold_out(
     known = {word for row in train for word in graphs[row].tokens}
     test = {row: place for row, place in sorted(test.items()) if known.issuperset(graphs[row].tokens)}
     if not test:
-        raise UserError(f"found no words with several places in {column} to hold out; expected at least one")
+        raise DataError(source, None, f"no words with several places in {column} to hold out", "at least one")
     validation = _set_aside(graphs, train, kept, dev, chance)
     return HeldOut([row for row in train if row not in validation], sorted(validation), test)
 

@@ -64,16 +64,14 @@ def read_split_graphs(
 
     All must have the same label columns: `columns`, or those of the first file.
     """
-    whose = "those of the model" if columns is not None else f"those of {next(iter(files.values())).name}"
+    whose = "those of the model" if columns is not None else "those of the first graph"
     for split, path in files.items():
         graph = None
-        for graph in read_token_graphs(path):
-            columns = list(graph.labels) if columns is None else columns
-            if set(graph.labels) != set(columns):
-                found, expected = ", ".join(sorted(graph.labels)) or "none", ", ".join(sorted(columns)) or "none"
-                raise DataError(path, None, f"the columns {found}", f"{whose}: {expected}")
+        for graph in read_token_graphs(path, columns, whose):
             yield split, graph
             if progress:
                 progress(1)
         if graph is None:
             raise DataError(path, 1, "no rows", "at least one graph a line")
+        if columns is None:
+            columns, whose = graph.labels, f"those of {path.name}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,28 +81,38 @@ def tokens_from_json(value: Any, source: str | Path = "token graph", line: int |
     return tuple(tokens)
 
 
-def read_token_graphs(path: str | Path) -> Iterator[TokenGraph]:
-    """Read a file of such lines as they are asked for; the first broken line ends the reading with an error."""
+def read_token_graphs(
+    path: str | Path, columns: Collection[str] | None = None, whose: str = "those of the first graph"
+) -> Iterator[TokenGraph]:
+    """Read a file of such lines as they are asked for; the first broken line ends the reading with an error.
+
+    All graphs must have the same columns: those of the first one, or `columns`, of which `whose` says in errors where
+    they are from.
+    """
     try:
         with open(path, encoding="utf-8-sig") as lines:
-            yield from read_token_graph_lines(lines, path)
+            yield from read_token_graph_lines(lines, path, columns, whose)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
-def read_token_graph_lines(lines: Iterable[str], source: str | Path) -> Iterator[TokenGraph]:
-    """Read graphs from lines of JSON; blank lines are passed over."""
+def read_token_graph_lines(
+    lines: Iterable[str],
+    source: str | Path,
+    columns: Collection[str] | None = None,
+    whose: str = "those of the first graph",
+) -> Iterator[TokenGraph]:
+    """Read graphs from lines of JSON; blank lines are passed over. For the columns see `read_token_graphs`."""
     number = 0
-    columns: set[str] | None = None
     try:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             graph = TokenGraph.from_json(json_of_line(line, source, number), source, number)
-            columns = set(graph.labels) if columns is None else columns
-            if columns != set(graph.labels):
+            columns = graph.labels if columns is None else columns
+            if set(columns) != set(graph.labels):
                 found, expected = _names(graph.labels), _names(columns)
-                raise DataError(source, number, f"the columns {found}", f"those of the first graph: {expected}")
+                raise DataError(source, number, f"the columns {found}", f"{whose}: {expected}")
             yield graph
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
