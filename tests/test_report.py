@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -504,6 +504,32 @@ def test_labels_keep_their_distance() -> None:
     gaps = [b - a for a, b in pairwise(heights)]
     assert min(gaps) >= 0.056 * (high - low) - 1e-9
     assert heights[-1] <= high
+
+
+def test_ablations_have_a_figure_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[dict[str, Any]] = []
+
+    def spy(series: Mapping[str, Points], paper: Mapping[str, Points], **about: Any) -> Any:
+        drawn.append({"series": set(series), "paper": set(paper), "dashed": about["dashed"]})
+        return draw_figure(series, paper, **about)
+
+    monkeypatch.setattr(edge_transformer.report, "draw_figure", spy)
+    presets = ("clutrr/cpu", "clutrr/paper", "clutrr/cpu-untied", "clutrr/cpu-rat")
+    records = [
+        run(1, {"k=6": 0.9, "k=10": 0.8}, preset=preset, model="rat" if "rat" in preset else "edge")
+        for preset in presets
+    ]
+    report = write(tmp_path, records)
+    edge, rat = "Edge Transformer", "Relation-aware Transformer"
+    of_presets = {f"{edge}, clutrr/cpu", f"{edge}, clutrr/paper"}
+    assert drawn == [
+        {"series": {*of_presets, rat}, "paper": {f"{edge}, clutrr/paper"}, "dashed": {rat}},
+        {"series": {edge, f"{edge}, untied weights"}, "paper": {edge, f"{edge}, untied weights"}, "dashed": set()},
+    ]
+    assert [path.name for path in report.figures[::2]] == [
+        "clutrr-trained-on-k-2-3-4.svg",
+        "clutrr-trained-on-k-2-3-4-ablations.svg",
+    ]
 
 
 def test_figures_need_points() -> None:

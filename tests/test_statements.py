@@ -125,3 +125,13 @@ def test_the_report_has_the_statements_and_keeps_validation_out_of_the_table(tmp
     assert "\nAgainst each other:\n\n- Edge Transformer, `clutrr/cpu` (1 seed) against " in text
     assert "not test rows:\n\n- `clutrr/cpu`: valid 50.0, valid k=6 25.0, valid k=10 12.5\n" in text
     assert "by more than twice that error" in text
+
+
+def test_the_best_recipe_is_compared_with_the_one_it_is_based_on() -> None:
+    best = runs("clutrr/best", {"k=4": 0.95, "k=10": 0.98}, {"k=4": 0.96, "k=10": 0.99})
+    cpu = runs("clutrr/cpu", {"k=4": 0.99, "k=10": 0.90}, {"k=4": 0.98, "k=10": 0.91})
+    [line] = model_statements(table(*best, *cpu))
+    assert line == (
+        "Edge Transformer, `clutrr/best` (2 seeds) against Edge Transformer, `clutrr/cpu` (2 seeds): "
+        "ahead at k=10 (+8.0 ± 0.7); behind at k=4 (-3.0 ± 0.7)."
+    )

@@ -183,9 +183,15 @@ def test_another_search_under_the_same_name_is_refused(file: Path) -> None:
     Search(change(file, seed=2, name="other"), file.parent / "runs")
 
 
-def test_any_storage(file: Path, tmp_path: Path) -> None:
+def test_any_storage(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Search(change(file, storage=f"sqlite:///{tmp_path}/shared.db"), file.parent / "runs")
     assert (tmp_path / "shared.db").exists()
+    monkeypatch.setenv("WHERE", str(tmp_path / "named.db"))
+    Search(change(file, storage="sqlite:///$WHERE"), file.parent / "runs")
+    assert (tmp_path / "named.db").exists()
+    with pytest.raises(UserError, match=r"storage nonsense://me:\*\*\*@nohost/db: ") as refused:
+        Search(change(file, storage="nonsense://me:secret@nohost/db"), file.parent / "runs")
+    assert "secret" not in str(refused.value)
     with pytest.raises(UserError, match="storage nonsense"):
         Search(change(file, storage="nonsense"), file.parent / "runs")
     with pytest.raises(UserError, match="has no search unknown"):

@@ -48,6 +48,7 @@ def draw_figure(
     axis: str = "k",
     score: str = "accuracy",
     trained: Iterable[int] = (),
+    dashed: Collection[str] = (),
 ) -> Figure:
     """Draw one line a series with a band of one standard error, and the paper's points hollow beside it.
 
@@ -56,6 +57,7 @@ def draw_figure(
         paper: the same from the paper. A name that `series` has too gets the same colour.
         axis, score: what the sizes and the means are, written along the axes.
         trained: the sizes seen in training, shaded.
+        dashed: the names of series whose lines are thin and dashed, as those of rivals are.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -75,7 +77,7 @@ def draw_figure(
         for (name, points), shift in zip(paper.items(), shifts, strict=True):
             _draw_paper(axes, points, *looks[name], shift=shift)
         for name, points in reversed(list(series.items())):  # the first one, our main result, on top of the others
-            _draw_ours(axes, points, *looks[name])
+            _draw_ours(axes, points, *looks[name], dashed=name in dashed)
         _label_ends(axes, {**paper, **series}, looks, hollow=paper.keys() - series.keys())
         _explain_marks(axes, series, paper)
         axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=12)
@@ -177,12 +179,13 @@ def _shade(axes: Axes, sizes: Sequence[int], trained: Iterable[int]) -> None:
     )
 
 
-def _draw_ours(axes: Axes, points: Points, colour: str, marker: str) -> None:
+def _draw_ours(axes: Axes, points: Points, colour: str, marker: str, dashed: bool) -> None:
     sizes, means, errors = _columns(points)
     lower = [max(0.0, mean - error) for mean, error in zip(means, errors, strict=True)]
     upper = [min(100.0, mean + error) for mean, error in zip(means, errors, strict=True)]
     axes.fill_between(sizes, lower, upper, color=colour, alpha=0.16, linewidth=0, zorder=2)
-    axes.plot(sizes, means, color=colour, marker=marker, markersize=5.5, linewidth=1.9, zorder=4, clip_on=False)
+    line: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (4, 2))} if dashed else {"linewidth": 1.9}
+    axes.plot(sizes, means, color=colour, marker=marker, markersize=5.5, zorder=4, clip_on=False, **line)
 
 
 def _draw_paper(axes: Axes, points: Points, colour: str, marker: str, shift: float) -> None:

@@ -29,6 +29,13 @@ def load_preset(name: str) -> dict[str, Any]:
     return _load(name, ())
 
 
+def base_of(name: str) -> str | None:
+    """The preset that a bundled one is based on; None where it is on none, or is no bundled one."""
+    if name not in preset_names():
+        return None
+    return read_yaml(_root().joinpath(*f"{name}.yaml".split("/"))).get("base")
+
+
 def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with changes such as {"model.dim": 64} applied."""
     result = {name: dict(value) if isinstance(value, Mapping) else value for name, value in settings.items()}

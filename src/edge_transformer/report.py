@@ -6,7 +6,7 @@ Everything here follows from the records and from paper_results.yaml: the same r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +22,7 @@ from .figures import Points, draw_figure, save_figure
 from .files import write_text
 from .markdown import code, code_block, code_words, escape
 from .records import Record, is_validation, latest_runs, read_records
-from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, natural, result_tables
+from .result_tables import ABOVE, BELOW, FEW_SEEDS, SIZED, ResultTable, Row, model_title, natural, result_tables
 from .statements import COMPARED, model_statements, paper_statements
 
 if TYPE_CHECKING:
@@ -67,12 +67,13 @@ def build_report(results_dir: str | Path = "results", out_path: str | Path = "RE
     figures: list[Path] = []
     sections = []
     for table in tables:
-        link = ""
-        if table.axis:
-            svg, png = save_figure(_figure(table), results_dir / "figures" / table.name)
+        links = []
+        for what, figure in _figures(table).items():
+            stem = "-".join(filter(None, (table.name, what)))
+            svg, png = save_figure(figure, results_dir / "figures" / stem)
             figures += [svg, png]
-            link = _image_link(table.title, svg, png, out_path.parent)
-        sections.append(_section(table, link))
+            links.append(_image_link(", ".join(filter(None, (table.title, what))), svg, png, out_path.parent))
+        sections.append(_section(table, "\n\n".join(links)))
     write_text(out_path, "\n\n".join([GENERATED, "# Results", HOW_TO_READ, COMPARED, *sections]) + "\n")
     return Report(out_path, tuple(figures), tuple(tables), len(records))
 
@@ -196,17 +197,33 @@ def _image_link(title: str, svg: Path, png: Path, base: Path) -> str:
 # The table as a figure
 
 
-def _figure(table: ResultTable) -> Figure:
+def _figures(table: ResultTable) -> dict[str, Figure]:
+    """The figure of a table; ablations have one of their own, "ablations", with the presets that they are made from."""
+    if not table.axis:
+        return {}
     ours = _one_a_preset(row for row in table.rows if not row.is_paper)
-    names = [row.model for row in ours]
+    ablated = [row for row in ours if row.model.startswith(f"{model_title('edge', ())}, ")]
+    whole = [row for row in ours if row not in ablated]
+    beside = [row for row in whole if any(other.preset.startswith(f"{row.preset}-") for other in ablated)]
+    chosen = {"": whole or ablated, "ablations": [*beside, *ablated] if whole else []}
+    return {what: _figure(table, rows) for what, rows in chosen.items() if rows and (not what or ablated)}
+
+
+def _figure(table: ResultTable, rows: Sequence[Row]) -> Figure:
+    names = [row.model for row in rows]
     series: dict[str, Points] = {}
-    first_label: dict[str, str] = {}  # the paper's points take the colour of the first row of their model
-    for row in ours:
+    owners: dict[str, str] = {}  # whose colour the paper's points of a model take: that of its own preset, or the first
+    for row in rows:
         label = f"{row.model}, {row.preset}" if names.count(row.model) > 1 else row.model
         series[label] = _points(row)
-        first_label.setdefault(row.model, label)
-    paper = {first_label[row.model]: _points(row) for row in table.rows if row.is_paper and row.model in first_label}
-    return draw_figure(series, paper, title=table.title, axis=table.axis, score=table.score, trained=table.trained)
+        if row.model not in owners or row.preset.endswith("/paper"):
+            owners[row.model] = label
+    paper = {owners[row.model]: _points(row) for row in table.rows if row.is_paper and row.model in owners}
+    rivals = {
+        label for label, row in zip(series, rows, strict=True) if not row.model.startswith(model_title("edge", ()))
+    }
+    about = {"title": table.title, "axis": table.axis, "score": table.score}
+    return draw_figure(series, paper, trained=table.trained, dashed=rivals, **about)
 
 
 def _one_a_preset(rows: Iterable[Row]) -> list[Row]:

@@ -316,7 +316,10 @@ def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
     setting = task.get("settings", {}).get(setting_name, {})
     if "tested" in record.data:
         title = setting.get("title") or _options({"data": record.data["name"]})
-        note = "Models that were trained on the data named below, scored on test files that did not come with them."
+        note = (
+            "Models that were trained on the data named below, scored on other rows than those that came with them, or in "
+            "another way. Their folders are where the runs with the same preset, options and seed lie: `train` is told with `--out`."
+        )
         return task, {"title": f"{title}, tested on {record.data['tested']}", "note": note}
     return task, setting
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from .markdown import code_words, escape
+from .presets import base_of
 from .result_tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, Score, model_title, our_error
 
 
@@ -43,7 +44,8 @@ def _is_decidable(ours: Score, paper: Score) -> bool:
 def model_statements(table: ResultTable) -> list[str]:
     """One line for each rival and ablation: where the Edge Transformer is ahead of it, and where behind.
 
-    Compared are rows that belong together: presets such as clutrr/cpu and clutrr/cpu-rat, with the same options.
+    Compared are rows that belong together: presets such as clutrr/cpu and clutrr/cpu-rat, and clutrr/best with what it
+    is based on, with the same options.
     """
     ours = [row for row in table.rows if not row.is_paper]
     whole_model = model_title("edge", ())
@@ -52,6 +54,9 @@ def model_statements(table: ResultTable) -> list[str]:
         for rival in (row for row in ours if row.model != whole_model):
             if rival.preset.startswith(f"{edge.preset}-") and rival.options == edge.options:
                 lines.append(_against(edge, rival, table.metrics))
+    for best in (row for row in ours if row.preset.endswith("/best")):
+        for base in (row for row in ours if row.preset == base_of(best.preset) and row.options == best.options):
+            lines.append(_against(best, base, table.metrics))
     return lines
 
 

@@ -2,13 +2,18 @@
 
 Test files are not even read. The study lives in a database, so that any number of processes can work on it, on one
 machine with a SQLite file, on many with any other storage that Optuna knows. A trial that was stopped or killed is put
-back, and whoever takes it up goes on from its checkpoint, where it can be seen from there.
+back, and whoever takes it up goes on from its checkpoint, where it can be seen from there; one that another machine
+left behind when it broke down is not, as nobody can tell that it did.
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import shlex
 import statistics
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,7 +74,9 @@ class Sweep:
     set: dict = field(default_factory=dict)  # changes to the preset, for all trials
     objective: tuple[str, ...] = ()  # validation scores whose mean is to be high; all of them where none is named
     prune: bool = False  # give up trials whose score is below the median of others at the same epoch
-    storage: str | None = None  # an Optuna storage; a SQLite file beside the trials where none is named
+    # an Optuna storage, in which $NAME stands for a variable of the environment, so that no file need have a password;
+    # a SQLite file beside the trials where none is named
+    storage: str | None = None
     generate: tuple[GeneratedData, ...] = ()  # made first, where they are not there
 
     def __post_init__(self) -> None:
@@ -153,7 +160,7 @@ class Search:
     def _open(self, create: bool) -> Study:
         optuna = _optuna()
         database = self.folder / "study.db"
-        storage = self.sweep.storage or f"sqlite:///{database}"
+        storage = os.path.expandvars(self.sweep.storage or f"sqlite:///{database}")
         if create:
             self.folder.mkdir(parents=True, exist_ok=True)
         elif not self.sweep.storage and not database.exists():
@@ -175,9 +182,9 @@ class Search:
         except UserError:
             raise
         except KeyError as error:
-            raise UserError(f"{storage}: has no search {self.sweep.name}; it has not begun") from error
+            raise UserError(_discreet(f"{storage}: has no search {self.sweep.name}; it has not begun")) from error
         except Exception as error:  # of whatever database it is
-            raise UserError(f"storage {storage}: {' '.join(str(error).split())}") from error
+            raise UserError(_discreet(f"storage {storage}: {' '.join(str(error).split())}")) from error
 
     def _claim(self, study: Study) -> None:
         """Write down what a new study searches; refuse one that searches something else."""
@@ -239,8 +246,11 @@ class Search:
             waiting = any(trial.state.name == "WAITING" for trial in trials)
             if not waiting and len(counted(trials)) >= self.sweep.trials:
                 return None
-            # Another seed for each trial: processes with the same seed would all try the same values.
-            self._study.sampler = optuna.samplers.TPESampler(seed=self.sweep.seed * 1_000_003 + len(trials))
+            # Another seed for each trial: processes with the same seed would all try the same values. Of several machines,
+            # which no lock keeps from choosing at the same moment, each has its own.
+            machine = zlib.crc32(platform.node().encode()) if self.sweep.storage else 0
+            seed = (self.sweep.seed * 1_000_003 + len(trials) + machine) % 2**32
+            self._study.sampler = optuna.samplers.TPESampler(seed=seed)
             chosen = self._study.ask(_distributions(self.sweep.space))
             if FOLDER not in chosen.user_attrs:
                 chosen.set_user_attr(FOLDER, f"trial-{chosen.number}")
@@ -330,6 +340,11 @@ def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 
 def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _discreet(message: str) -> str:
+    """A message without the password of an address in it."""
+    return re.sub(r"(://[^:/@\s]*:)[^@\s]*@", r"\1***@", message)
 
 
 def _optuna() -> Any:
