@@ -219,9 +219,8 @@ def _figure(table: ResultTable, rows: Sequence[Row]) -> Figure:
         if row.model not in owners or row.preset.endswith("/paper"):
             owners[row.model] = label
     paper = {owners[row.model]: _points(row) for row in table.rows if row.is_paper and row.model in owners}
-    rivals = {
-        label for label, row in zip(series, rows, strict=True) if not row.model.startswith(model_title("edge", ()))
-    }
+    ours = model_title("edge", ())
+    rivals = {label for label, row in zip(series, rows, strict=True) if not row.model.startswith(ours)}
     about = {"title": table.title, "axis": table.axis, "score": table.score}
     return draw_figure(series, paper, trained=table.trained, dashed=rivals, **about)
 

@@ -317,8 +317,9 @@ def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
     if "tested" in record.data:
         title = setting.get("title") or _options({"data": record.data["name"]})
         note = (
-            "Models that were trained on the data named below, scored on other rows than those that came with them, or in "
-            "another way. Their folders are where the runs with the same preset, options and seed lie: `train` is told with `--out`."
+            "Models that were trained on the data named below, scored on other rows than those that came with them, or "
+            "in another way. Their folders are where the runs with the same preset, options and seed lie: `--out` of "
+            "`train` decides that."
         )
         return task, {"title": f"{title}, tested on {record.data['tested']}", "note": note}
     return task, setting

@@ -246,8 +246,8 @@ class Search:
             waiting = any(trial.state.name == "WAITING" for trial in trials)
             if not waiting and len(counted(trials)) >= self.sweep.trials:
                 return None
-            # Another seed for each trial: processes with the same seed would all try the same values. Of several machines,
-            # which no lock keeps from choosing at the same moment, each has its own.
+            # Another seed for each trial: processes with the same seed would all try the same values. Of several
+            # machines, which no lock keeps from choosing at the same moment, each has its own.
             machine = zlib.crc32(platform.node().encode()) if self.sweep.storage else 0
             seed = (self.sweep.seed * 1_000_003 + len(trials) + machine) % 2**32
             self._study.sampler = optuna.samplers.TPESampler(seed=seed)
