@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -23,6 +22,7 @@ from edge_transformer.data.cogs_graphs import COLUMNS, form_of_graph, graph_of_f
 from edge_transformer.data.token_graphs import TokenGraph
 from edge_transformer.data.treebanks import DependencySentence
 from edge_transformer.errors import UserError
+from edge_transformer.tasks.graph_parsing import Parse
 from edge_transformer.tasks.tree_parser import read_words
 
 DOCS = (Path(__file__).parents[1] / "docs/parse.md").read_text(encoding="utf-8")
@@ -43,13 +43,6 @@ Emma     ran   .
 PNOUN    VERB
          run
 """
-
-
-@dataclass(frozen=True)
-class Parse:
-    graph: TokenGraph
-    logical_form: str | None
-    unknown: tuple[str, ...]
 
 
 class ByHeart:

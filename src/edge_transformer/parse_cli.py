@@ -47,6 +47,7 @@ class Parsed(Protocol):
     def logical_form(self) -> str | None: ...
     @property
     def unknown(self) -> tuple[str, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 Answer = Parsed | DependencySentence  # the latter from models of dependency trees
@@ -261,16 +262,11 @@ def _written(answer: Answer, form: Format, ascii_only: bool) -> str:
 
 
 def _as_json(answer: Answer) -> str:
-    """A graph as `data/token_graphs.py` reads it, with what else was found."""
     if isinstance(answer, DependencySentence):
         from .tasks.tree_parser import tree_as_json
 
-        value = tree_as_json(answer)
-    else:
-        graph = answer.graph.to_json()
-        value = {name: graph[name] for name in ("tokens", "parents", "labels")}
-        value |= {"logical_form": answer.logical_form, "unknown": list(answer.unknown)}
-    return json_line(value)
+        return json_line(tree_as_json(answer))
+    return json_line(answer.to_json())
 
 
 def _text(answer: Answer, ascii_only: bool) -> str:

@@ -55,6 +55,10 @@ class Parse:
     logical_form: str | None = None  # None where the graph is not that of any form, or the task has no forms
     unknown: tuple[str, ...] = ()  # words of the sentence that the model never saw
 
+    def to_json(self) -> dict[str, Any]:
+        """A graph as `data/token_graphs.py` reads it, with what else was found."""
+        return self.graph.to_json() | {"logical_form": self.logical_form, "unknown": list(self.unknown)}
+
 
 class GraphParser(TaskModel):
     """Token sequence in; the parent of every token and one label a column out."""
@@ -113,7 +117,7 @@ class GraphParser(TaskModel):
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The graphs of sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
         sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
-        return [self._as_json(parse) for parse in self._parse(sentences)]
+        return [parse.to_json() for parse in self._parse(sentences)]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
@@ -126,12 +130,12 @@ class GraphParser(TaskModel):
                 waiting.append(tokens)
                 edges += len(tokens) ** 2
                 if edges > PREDICT_EDGES or pausing():
-                    yield from map(self._as_json, self._parse(waiting))
+                    yield from map(Parse.to_json, self._parse(waiting))
                     waiting, edges = [], 0
         except DataError:  # the lines before the broken one were good questions
-            yield from map(self._as_json, self._parse(waiting))
+            yield from map(Parse.to_json, self._parse(waiting))
             raise
-        yield from map(self._as_json, self._parse(waiting))
+        yield from map(Parse.to_json, self._parse(waiting))
 
     @overload
     def parse(self, sentences: str) -> Parse: ...  # type: ignore[overload-overlap]
@@ -166,10 +170,6 @@ class GraphParser(TaskModel):
     def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
         """The words among these that the model does not know, each once."""
         return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
-
-    def _as_json(self, parse: Parse) -> dict[str, Any]:
-        form = {} if parse.logical_form is None else {"logical_form": parse.logical_form}
-        return parse.graph.to_json() | form | ({"unknown": list(parse.unknown)} if parse.unknown else {})
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
