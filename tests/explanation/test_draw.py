@@ -17,7 +17,7 @@ from edge_transformer.data.families import RELATIONS, TARGETS
 from edge_transformer.data.graphs import graph_from_json
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.explanation import explain
-from edge_transformer.explanation.draw import CAPTION, _arc, draw_explanation
+from edge_transformer.explanation.draw import CAPTION, _arc, _covered, draw_explanation
 from edge_transformer.tasks.clutrr import RelationModel
 
 PEOPLE = [
@@ -91,6 +91,18 @@ def test_the_figure_grows_with_the_story_and_with_names() -> None:
     )
     assert (large > small).all()
     assert (wide > large).all()
+
+
+def test_what_a_label_covers_is_the_sum_over_all_boxes() -> None:
+    generator = np.random.default_rng(1)
+    middles, sizes = generator.uniform(-2, 2, (200, 2)), generator.uniform(0, 0.4, (200, 2))
+    label = ((0.5, 0.0), (0.8, 0.4))
+    alone = [_covered(label, middles[[box]], sizes[[box]]) for box in range(200)]
+    assert 0 < sum(area > 0 for area in alone) < 100
+    assert _covered(label, middles, sizes) == pytest.approx(sum(alone))
+    corner = np.array([[0.9 + 0.05, 0.2 + 0.1]])  # a box whose corner reaches 0.05 by 0.1 into the label
+    assert _covered(label, corner, np.array([[0.2, 0.4]])) == pytest.approx(0.05 * 0.1)
+    assert _covered(label, corner, np.array([[0.2, 0.1]])) == 0  # above it
 
 
 @pytest.mark.parametrize("query", [["a", "b"], ["b", "a"], ["a", "a"], ["c", "a"]])

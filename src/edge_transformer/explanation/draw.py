@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from ..data.clutrr import Story
 from ..figures import COLOURS, GREY, STYLE
 from .proof import Claim, Explanation
@@ -124,7 +126,7 @@ class _Picture:
     def __init__(self, axes: Axes, places: list[Point], boxes: list[Point]) -> None:
         self.axes, self.places, self.boxes = axes, places, boxes
         self.taken: list[Box] = list(zip(places, boxes, strict=True))
-        self.lines: dict[_Line, list[Box]] = {}
+        self.lines: dict[_Line, np.ndarray] = {}  # their points, (points, 2), each the middle of a LINE_BOX
 
     def draw_line(self, line: _Line) -> None:
         """An arrow; nothing for a self-edge."""
@@ -148,7 +150,7 @@ class _Picture:
         )
         self.axes.add_patch(arrow)
         points = round(math.dist(curve.start, curve.end) / LINE_BOX[0])
-        self.lines[line] = [(curve.at(point / points), LINE_BOX) for point in range(1, points)]
+        self.lines[line] = _columns(curve.at(point / points) for point in range(1, points))
 
     def write_label(self, line: _Line) -> None:
         """On the line, or outside between neighbours on the arc; beside it where that is full; above a self-edge."""
@@ -203,11 +205,17 @@ class _Picture:
         from matplotlib.colors import to_rgb
 
         box = _box(label, LABEL_SIZE)
-        taken = [*self.taken, *(point for line, points in self.lines.items() if line != own for point in points)]
+        points = np.concatenate([_columns(()), *(points for line, points in self.lines.items() if line != own)])
+        middles = np.concatenate([_columns(middle for middle, _ in self.taken), points])
+        sizes = np.concatenate([_columns(size for _, size in self.taken), np.full_like(points, LINE_BOX)])
         costs = dict.fromkeys(second, SECOND_CHOICE) | dict.fromkeys(spots, 0.0)
-        spot = min(
-            (*spots, *second), key=lambda spot: costs[spot] + sum(_overlap((spot, box), other) for other in taken)
-        )
+        spot, least = spots[0], math.inf
+        for candidate in (*spots, *second):
+            cost = costs[candidate] + _covered((candidate, box), middles, sizes)
+            if cost < least:
+                spot, least = candidate, cost
+            if not least:
+                break
         self.taken.append((spot, box))
         behind = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
         self.axes.text(
@@ -239,11 +247,18 @@ def _beside(spot: Point, label: str, side: float) -> Point:
     return x + move * x / far, y + move * y / far
 
 
-def _overlap(one: Box, other: Box) -> float:
-    """The area that two boxes share."""
-    sides = ((one[1][axis] + other[1][axis]) / 2 - abs(one[0][axis] - other[0][axis]) for axis in (0, 1))
-    across, up = (max(0.0, side) for side in sides)
-    return across * up
+def _columns(pairs: Iterable[Point]) -> np.ndarray:
+    """Points or sizes as (pairs, 2), also where there are none."""
+    return np.array(list(pairs), dtype=float).reshape(-1, 2)
+
+
+def _covered(box: Box, middles: np.ndarray, sizes: np.ndarray) -> float:
+    """The area that a box shares with others, (boxes, 2) each; all at once, as a large graph has tens of thousands."""
+    (x, y), (width, height) = box
+    across = (width + sizes[:, 0]) / 2 - abs(x - middles[:, 0])
+    near = np.flatnonzero(across > 0)
+    up = (height + sizes[near, 1]) / 2 - abs(y - middles[near, 1])
+    return float(sum((across[near] * up.clip(0)).tolist()))
 
 
 def _box(text: str, size: float) -> Point:
