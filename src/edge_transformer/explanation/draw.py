@@ -13,7 +13,7 @@ import numpy as np
 
 from ..data.clutrr import Story
 from ..figures import COLOURS, GREY, STYLE
-from .proof import Claim, Explanation
+from .claims import Claim, Explanation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,20 +24,12 @@ from torch import Tensor
 
 from ..data.clutrr import Story
 from ..data.returning import is_walk
+from ..data.scope import told_path
 from ..errors import UserError
 from ..tasks.base import TaskModel
 from ..tasks.clutrr import labelled_edges
-from .proof import (
-    Derivation,
-    Explanation,
-    TracedStories,
-    Triangle,
-    check_model,
-    equal_sizes,
-    graph_labels,
-    read_edges,
-    told_path,
-)
+from .claims import Explanation, Triangle
+from .proof import Derivation, TracedStories, check_model, equal_sizes, graph_labels, read_edges
 from .trace import run
 
 Rule = tuple[str, str, str]  # two relations and the one they make

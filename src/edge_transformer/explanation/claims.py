@@ -1,0 +1,159 @@
+"""What an explanation says, as text and as JSON: an answer, and the claims that it was put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..data.clutrr import Story
+from ..data.scope import told_path
+
+Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
+Reading = tuple[str, float]  # what the head answers for an edge, and its probability
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`end` is `start`'s `relation`: told, or composed in a layer from two other claims through a pivot."""
+
+    start: int
+    end: int
+    relation: str  # as told, or what the head answers for the edge where it is used
+    backwards: bool = False  # told the other way round: `start` is `end`'s `relation`
+    probability: float | None = None  # of the head's answer; None where told
+    read_after: int = (
+        0  # the layer after which the head was asked: the one below that which uses the claim, or the last
+    )
+    layer: int = 0  # where it was composed, counted from 1; 0 where told
+    pivot: int | None = None
+    weight: float | None = None  # of the pivot in this layer, mean over heads
+    strength: float | None = None  # of the triangle in this layer
+    premises: tuple[Claim, ...] = ()
+
+    def steps(self) -> Iterator[Claim]:
+        """The composed claims, the conclusion first."""
+        if self.premises:
+            yield self
+        for premise in self.premises:
+            yield from premise.steps()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one layer did to the query edge."""
+
+    pivots: tuple[tuple[int, float, float], ...]  # (pivot, weight, strength), the strongest first
+    reading: Reading  # what the head would answer after this layer
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An answer and what it was put together from."""
+
+    story: Story
+    answer: str
+    probability: float
+    proof: Claim | None  # None where the layers cannot derive the query from told edges
+    layers: tuple[Layer, ...]
+
+    @property
+    def triangles(self) -> frozenset[Triangle]:
+        """The composition steps of the proof."""
+        steps = self.proof.steps() if self.proof else ()
+        return frozenset((step.start, step.pivot, step.end) for step in steps if step.pivot is not None)
+
+    @property
+    def note(self) -> str | None:
+        """One line where the question is none that CLUTRR trains, or none that so many layers can answer."""
+        path = told_path(self.story.edges, self.story.query)
+        start, end = (self.story.names[node] for node in self.story.query)
+        if path is None:
+            return f"a guess, however sure: no told edges lead from {start} to {end}, as they do in all of CLUTRR"
+        if self.proof is None:
+            most = f"{len(self.layers)} layers cannot compose"
+            return f"the shortest chain from {start} to {end} has {len(path) - 1} told edges, which {most}"
+        return None
+
+    def text(self) -> str:
+        """The proof as an indented tree."""
+        names = self.story.names
+        start, end = (names[node] for node in self.story.query)
+        lines = [f"{start} -{self.answer}-> {end}  ({self.probability:.2f})"]
+        if self.note:
+            lines.append(f"  note: {self.note}")
+        if self.proof is None:
+            lines += self._last_pivots()
+        elif not self.proof.premises:
+            lines.append(f"  {self._told(self.proof)}")
+        else:
+            lines += self._because(self.proof, 1)
+        return "\n".join(lines)
+
+    def _because(self, claim: Claim, depth: int) -> Iterator[str]:
+        names, pad = self.story.names, "  " * depth
+        assert claim.pivot is not None
+        yield f"{pad}because, through {names[claim.pivot]} (layer {claim.layer}, weight {claim.weight:.2f}):"
+        for premise in claim.premises:
+            if premise.premises:
+                edge = f"{names[premise.start]} -{premise.relation}-> {names[premise.end]}"
+                yield f"{pad}  {edge}  ({premise.probability:.2f})"
+                yield from self._because(premise, depth + 2)
+            else:
+                yield f"{pad}  {self._told(premise)}"
+
+    def _told(self, claim: Claim) -> str:
+        start, end = self.story.names[claim.start], self.story.names[claim.end]
+        if claim.backwards:
+            return f"{start} <-{claim.relation}- {end}  (told the other way round)"
+        return f"{start} -{claim.relation}-> {end}  (told)"
+
+    def _last_pivots(self) -> Iterator[str]:
+        for number, layer in enumerate(self.layers, start=1):
+            found = ", ".join(f"{self.story.names[pivot]} {weight:.2f}" for pivot, weight, _ in layer.pivots[:3])
+            yield f"  layer {number}: {layer.reading[0]} ({layer.reading[1]:.2f}); strongest pivots {found}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON values."""
+        names = self.story.names
+
+        def plain(claim: Claim) -> dict[str, Any]:
+            start, end = names[claim.start], names[claim.end]
+            if claim.pivot is None:
+                told = [end, claim.relation, start] if claim.backwards else [start, claim.relation, end]
+                return {"edge": told, "told": True, "used_backwards": claim.backwards}
+            return {
+                "edge": [start, claim.relation, end],
+                "told": False,
+                "probability": _rounded(claim.probability),
+                "read_after_layer": claim.read_after,
+                "layer": claim.layer,
+                "pivot": names[claim.pivot],
+                "weight": _rounded(claim.weight),
+                "strength": _rounded(claim.strength),
+                "because": [plain(premise) for premise in claim.premises],
+            }
+
+        return {
+            "query": [names[node] for node in self.story.query],
+            "answer": self.answer,
+            "probability": _rounded(self.probability),
+            **({"note": self.note} if self.note else {}),
+            "proof": plain(self.proof) if self.proof else None,
+            "layers": [
+                {
+                    "layer": number,
+                    "answer": layer.reading[0],
+                    "probability": _rounded(layer.reading[1]),
+                    "pivots": [
+                        {"pivot": names[pivot], "weight": _rounded(weight), "strength": _rounded(strength)}
+                        for pivot, weight, strength in layer.pivots
+                    ],
+                }
+                for number, layer in enumerate(self.layers, start=1)
+            ],
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,0 +1,80 @@
+"""What explanations say: text and JSON tell the same, and a guess is called one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from explanation_cases import CHAIN, model
+
+import edge_transformer as et
+
+
+def test_text_and_json_tell_the_same_proof() -> None:
+    explained = et.explain(model(), CHAIN)
+    text, plain = explained.text(), explained.to_dict()
+    lines = text.splitlines()
+    assert lines[0] == f"Ann -{explained.answer}-> Tom  ({explained.probability:.2f})"
+    for told in ("Ann -son-> Bob  (told)", "Bob -sister-> Eve  (told)", "Eve -son-> Tom  (told)"):
+        assert text.count(told) == 1
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["proof"]["edge"] == ["Ann", explained.answer, "Tom"]
+    assert lines[1].startswith(
+        f"  because, through {plain['proof']['pivot']} (layer {plain['proof']['layer']}, weight "
+    )
+    assert len(plain["layers"]) == 3
+    pivots = plain["layers"][0]["pivots"]
+    assert {pivot["pivot"] for pivot in pivots} == {"Ann", "Bob", "Eve", "Tom"}
+    assert pivots == sorted(pivots, key=lambda pivot: -pivot["strength"])
+
+
+def test_a_told_query_needs_no_proof() -> None:
+    explained = et.explain(model(), {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]})  # two nodes only
+    assert explained.triangles == frozenset()
+    assert explained.text().splitlines()[1:] == ["  Ann -son-> Bob  (told)"]
+    assert explained.to_dict()["proof"] == {"edge": ["Ann", "son", "Bob"], "told": True, "used_backwards": False}
+    assert explained.note is None
+    assert "note" not in explained.to_dict()
+
+
+@pytest.mark.parametrize("query", [["Bob", "Ann"], ["Ann", "Tom"], ["Ann", "Ann"]])
+def test_where_nothing_leads_to_the_query_the_answer_is_called_a_guess(query: list[str]) -> None:
+    explained = et.explain(model(), {"edges": [["Ann", "son", "Bob"], ["Eve", "son", "Tom"]], "query": query})
+    assert explained.proof is None
+    assert explained.triangles == frozenset()
+    plain = explained.to_dict()
+    assert plain["proof"] is None
+    lines = explained.text().splitlines()
+    assert lines[1] == f"  note: {plain['note']}"
+    assert plain["note"].startswith(f"a guess, however sure: no told edges lead from {query[0]} to {query[1]}, ")
+    assert [line.split(":")[0] for line in lines[2:]] == ["  layer 1", "  layer 2", "  layer 3"]
+
+
+def test_a_chain_too_long_for_the_layers_is_not_called_untold() -> None:
+    chain = {"edges": [[f"{node}", "son", f"{node + 1}"] for node in range(9)], "query": ["0", "9"]}
+    explained = et.explain(model(), chain)
+    assert explained.proof is None
+    assert explained.note == "the shortest chain from 0 to 9 has 9 told edges, which 3 layers cannot compose"
+    assert et.explain(model(), {**chain, "query": ["0", "8"]}).note is None
+
+
+def test_inverse_edges_may_be_used_from_their_end() -> None:
+    graph = {"edges": [["Bob", "son", "Ann"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+    assert et.explain(model(), graph).proof is None
+    explained = et.explain(model(inverse_edges=True), graph)
+    assert explained.triangles == {(1, 0, 2)}  # Bob is 0, Ann 1, Eve 2
+    assert explained.text().splitlines()[-2:] == [
+        "    Ann <-son- Bob  (told the other way round)",
+        "    Bob -sister-> Eve  (told)",
+    ]
+    first, second = explained.to_dict()["proof"]["because"]
+    assert first == {"edge": ["Bob", "son", "Ann"], "told": True, "used_backwards": True}
+    assert second == {"edge": ["Bob", "sister", "Eve"], "told": True, "used_backwards": False}
+    assert explained.note is not None  # nothing is told from Ann on: no question that CLUTRR trains
+    assert explained.text().splitlines()[1] == f"  note: {explained.note}"
+
+
+def test_an_edge_told_both_ways_is_used_as_told() -> None:
+    graph = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Ann"]], "query": ["Ann", "Bob"]}
+    [line] = et.explain(model(inverse_edges=True), graph).text().splitlines()[1:]
+    assert line == "  Ann -son-> Bob  (told)"
