@@ -311,21 +311,3 @@ def test_graph_does_not_depend_on_names_or_order() -> None:
     assert replace(STORY, query=(2, 0)).graph != STORY.graph
     assert replace(STORY, relations=("son", "brother")).graph != STORY.graph
     assert replace(STORY, names=("x", "y", "z", "w")).graph != STORY.graph
-
-
-@pytest.mark.parametrize(
-    ("edges", "query", "leads"),
-    [
-        (((0, 1), (1, 2)), (0, 2), True),
-        (((1, 2), (0, 1)), (0, 2), True),  # in any order
-        (((0, 1), (1, 0), (1, 2)), (0, 2), True),  # and back again
-        (((0, 1), (2, 1)), (0, 2), False),
-        (((0, 1), (1, 2)), (2, 0), False),
-        ((), (0, 0), True),
-    ],
-)
-def test_whether_edges_lead_to_the_answer(
-    edges: tuple[tuple[int, int], ...], query: tuple[int, int], leads: bool
-) -> None:
-    story = replace(STORY, edges=edges, relations=("son",) * len(edges), query=query)
-    assert story.leads_to_answer == leads

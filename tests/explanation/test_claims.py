@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from explanation_cases import CHAIN, model
@@ -31,8 +32,14 @@ def test_text_and_json_tell_the_same_proof() -> None:
 def test_a_told_query_needs_no_proof() -> None:
     explained = et.explain(model(), {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]})  # two nodes only
     assert explained.triangles == frozenset()
-    assert explained.text().splitlines()[1:] == ["  Ann -son-> Bob  (told)"]
+    note = "a guess, however sure: Ann -son-> Bob is told, and CLUTRR never asks for what is told"
+    assert explained.text().splitlines()[1:] == [f"  note: {note}", "  Ann -son-> Bob  (told)"]
     assert explained.to_dict()["proof"] == {"edge": ["Ann", "son", "Bob"], "told": True, "used_backwards": False}
+    assert explained.to_dict()["note"] == explained.note == note
+
+
+def test_a_question_as_clutrr_asks_them_has_no_note() -> None:
+    explained = et.explain(model(), CHAIN)
     assert explained.note is None
     assert "note" not in explained.to_dict()
 
@@ -46,15 +53,23 @@ def test_where_nothing_leads_to_the_query_the_answer_is_called_a_guess(query: li
     assert plain["proof"] is None
     lines = explained.text().splitlines()
     assert lines[1] == f"  note: {plain['note']}"
-    assert plain["note"].startswith(f"a guess, however sure: no told edges lead from {query[0]} to {query[1]}, ")
+    if query[0] == query[1]:
+        assert plain["note"] == "a guess, however sure: both ends of the question are Ann, as they never are in CLUTRR"
+    else:
+        assert plain["note"].startswith(f"a guess, however sure: no told edges lead from {query[0]} to {query[1]}, ")
     assert [line.split(":")[0] for line in lines[2:]] == ["  layer 1", "  layer 2", "  layer 3"]
 
 
 def test_a_chain_too_long_for_the_layers_is_not_called_untold() -> None:
-    chain = {"edges": [[f"{node}", "son", f"{node + 1}"] for node in range(9)], "query": ["0", "9"]}
+    chain: dict[str, Any] = {"edges": [[f"{node}", "son", f"{node + 1}"] for node in range(9)], "query": ["0", "9"]}
     explained = et.explain(model(), chain)
     assert explained.proof is None
-    assert explained.note == "the shortest chain from 0 to 9 has 9 told edges, which 3 layers cannot compose"
+    too_long = "the shortest chain from 0 to 9 has 9 told edges, which 3 layers cannot compose"
+    assert explained.note == too_long
+    looped = et.explain(model(), {**chain, "edges": [*chain["edges"], ["5", "son", "5"]]}).note
+    assert looped is not None
+    assert looped.startswith("a guess, however sure: an edge leads from 5 to 5, ")
+    assert looped.endswith(f"; {too_long}")
     assert et.explain(model(), {**chain, "query": ["0", "8"]}).note is None
 
 
@@ -76,5 +91,5 @@ def test_inverse_edges_may_be_used_from_their_end() -> None:
 
 def test_an_edge_told_both_ways_is_used_as_told() -> None:
     graph = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Ann"]], "query": ["Ann", "Bob"]}
-    [line] = et.explain(model(inverse_edges=True), graph).text().splitlines()[1:]
-    assert line == "  Ann -son-> Bob  (told)"
+    lines = et.explain(model(inverse_edges=True), graph).text().splitlines()
+    assert lines[2:] == ["  Ann -son-> Bob  (told)"]

@@ -129,3 +129,12 @@ def test_edges_used_backwards_and_guesses_are_marked() -> None:
     assert "mother, used backwards" in shown
     assert "sister" in shown
     assert f"note: {explained.note}\n{CAPTION}" in shown
+
+
+def test_long_notes_are_wrapped() -> None:
+    graph = {"edges": [["Bob", "mother", "Ann"], ["Bob", "sister", "Bob"]], "query": ["Ann", "Bob"]}
+    explained = explain(model(), graph)
+    [shown] = [text for text in texts(draw_explanation(explained)) if text.endswith(CAPTION)]
+    first, second, _ = shown.splitlines()
+    assert f"{first} {second}" == f"note: {explained.note}"
+    assert len(second) < len(first) <= len(CAPTION)

@@ -55,20 +55,6 @@ class Story:
         return self.size, frozenset(zip(self.edges, self.relations, strict=True)), self.query
 
     @property
-    def leads_to_answer(self) -> bool:
-        """Whether edges lead, one after the other, from the first node of the question to the second."""
-        start, end = self.query
-        after: dict[int, list[int]] = {}
-        for first, second in self.edges:
-            after.setdefault(first, []).append(second)
-        reached, waiting = {start}, [start]
-        for node in waiting:  # it grows while it is read
-            new = [other for other in after.get(node, ()) if other not in reached]
-            reached.update(new)
-            waiting += new
-        return end in reached
-
-    @property
     def size(self) -> int:
         """The number of nodes."""
         return len(self.names)

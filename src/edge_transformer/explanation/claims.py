@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data.clutrr import Story
-from ..data.scope import told_path
+from ..data.scope import guess_note, told_path
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
 Reading = tuple[str, float]  # what the head answers for an edge, and its probability
@@ -65,15 +65,14 @@ class Explanation:
 
     @property
     def note(self) -> str | None:
-        """One line where the question is none that CLUTRR trains, or none that so many layers can answer."""
+        """One line where the question is none that CLUTRR asks, or none that so many layers can answer."""
+        notes = [guess_note(self.story)]
         path = told_path(self.story.edges, self.story.query)
-        start, end = (self.story.names[node] for node in self.story.query)
-        if path is None:
-            return f"a guess, however sure: no told edges lead from {start} to {end}, as they do in all of CLUTRR"
-        if self.proof is None:
+        if path and self.proof is None:
+            start, end = (self.story.names[node] for node in self.story.query)
             most = f"{len(self.layers)} layers cannot compose"
-            return f"the shortest chain from {start} to {end} has {len(path) - 1} told edges, which {most}"
-        return None
+            notes.append(f"the shortest chain from {start} to {end} has {len(path) - 1} told edges, which {most}")
+        return "; ".join(note for note in notes if note) or None
 
     def text(self) -> str:
         """The proof as an indented tree."""

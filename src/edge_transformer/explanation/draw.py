@@ -6,6 +6,7 @@ Lengths are inches throughout: the figure grows with the number of people, so th
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,8 +85,11 @@ def draw_explanation(explanation: Explanation) -> Figure:
             picture.write_label(line)
         start, end = (story.names[node] for node in story.query)
         axes.text(-side, top, f"{start} -{explanation.answer}-> {end}", fontsize=11.5, fontweight="bold", va="bottom")
-        notes = [*((f"note: {explanation.note}",) if explanation.note else ()), CAPTION]
-        axes.text(-side, bottom, "\n".join(notes), fontsize=LABEL_SIZE, color=GREY, va="top", linespacing=1.6)
+        letters = int(2 * side * 72 / (0.55 * LABEL_SIZE))  # that a line has room for
+        notes = textwrap.wrap(f"note: {explanation.note}", letters) if explanation.note else []
+        axes.text(
+            -side, bottom, "\n".join([*notes, CAPTION]), fontsize=LABEL_SIZE, color=GREY, va="top", linespacing=1.6
+        )
     return figure
 
 

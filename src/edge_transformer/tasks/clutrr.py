@@ -15,6 +15,7 @@ from ..config import require_fraction, require_positive
 from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
 from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines, read_valid, valid_files
+from ..data.scope import guess_note
 from ..data.splicing import spliced_stories
 from ..data.vocab import Vocab
 from ..encoder import EdgeTransformer, Encoder
@@ -110,8 +111,8 @@ class RelationModel(TaskModel):
 
         {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
 
-        with a note where no edges lead from the first of the query to the second, as they do in all stories of CLUTRR:
-        however sure a model is there, it was never asked such a thing.
+        with a note where the question is none that CLUTRR asks, as where no edges lead from the first of the query to
+        the second, or its relation is told: however sure a model of CLUTRR is there, it was never asked such a thing.
         """
         return self._answer(
             [graph_from_json(value, f"input {number}", known=self.relations) for number, value in enumerate(inputs)]
@@ -158,8 +159,9 @@ class RelationModel(TaskModel):
                     "answer": ranked[0][1],
                     "probabilities": {answer: round(value, 6) for value, answer in ranked},
                 }
-                if not stories[row].leads_to_answer:
-                    results[row]["note"] = f"a guess: no edges lead from {start} to {end}"
+                note = guess_note(stories[row])
+                if note:
+                    results[row]["note"] = note
         self.train(was_training)
         return results
 
