@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import torch
 from explanation_cases import CHAIN, model
 
 import edge_transformer as et
@@ -15,18 +16,44 @@ def test_text_and_json_tell_the_same_proof() -> None:
     explained = et.explain(model(), CHAIN)
     text, plain = explained.text(), explained.to_dict()
     lines = text.splitlines()
-    assert lines[0] == f"Ann -{explained.answer}-> Tom  ({explained.probability:.2f})"
+    assert lines[0] == f"Ann -{explained.answer}-> Tom  {explained.reading.likelihood()}"
     for told in ("Ann -son-> Bob  (told)", "Bob -sister-> Eve  (told)", "Eve -son-> Tom  (told)"):
         assert text.count(told) == 1
     assert json.loads(json.dumps(plain)) == plain
     assert plain["proof"]["edge"] == ["Ann", explained.answer, "Tom"]
-    assert lines[1].startswith(
-        f"  because, through {plain['proof']['pivot']} (layer {plain['proof']['layer']}, weight "
-    )
+    step = plain["proof"]
+    how = f"layer {step['layer']}, strength {step['strength']:.2f}, weight {step['weight']:.2f}"
+    assert lines[1] == f"  because, through {step['pivot']} ({how}):"
     assert len(plain["layers"]) == 3
     pivots = plain["layers"][0]["pivots"]
     assert {pivot["pivot"] for pivot in pivots} == {"Ann", "Bob", "Eve", "Tom"}
     assert pivots == sorted(pivots, key=lambda pivot: -pivot["strength"])
+
+
+def test_a_second_answer_is_named_where_it_is_likely() -> None:
+    unsure = et.explain(model(), CHAIN)  # random weights, three answers
+    [predicted] = model().predict([CHAIN])
+    first, second, _ = predicted["probabilities"].items()
+    assert second[1] > 0.1
+    assert unsure.text().splitlines()[0].endswith(f"  ({first[1]:.2f}; or {second[0]}, {second[1]:.2f})")
+    plain = unsure.to_dict()
+    assert plain["or"]["answer"] == plain["proof"]["or"]["answer"] == plain["layers"][-1]["or"]["answer"] == second[0]
+    assert plain["or"]["probability"] == pytest.approx(second[1], abs=1e-5)
+    [inner] = [step for step in plain["proof"]["because"] if not step["told"]]
+    likelihood = f"({inner['probability']:.2f}; or {inner['or']['answer']}, {inner['or']['probability']:.2f})"
+    assert f"{inner['edge'][0]} -{inner['edge'][1]}-> {inner['edge'][2]}  {likelihood}" in unsure.text()
+
+
+def test_unlikely_answers_are_not_named() -> None:
+    sure = model()
+    with torch.no_grad():
+        for parameter in sure.head.parameters():
+            parameter.mul_(1000)
+    explained = et.explain(sure, CHAIN)
+    assert explained.probability > 0.9
+    assert explained.reading.second is None
+    assert explained.text().startswith(f"Ann -{explained.answer}-> Tom  ({explained.probability:.2f})\n")
+    assert "or" not in explained.to_dict()
 
 
 def test_a_told_query_needs_no_proof() -> None:
@@ -58,6 +85,9 @@ def test_where_nothing_leads_to_the_query_the_answer_is_called_a_guess(query: li
     else:
         assert plain["note"].startswith(f"a guess, however sure: no told edges lead from {query[0]} to {query[1]}, ")
     assert [line.split(":")[0] for line in lines[2:]] == ["  layer 1", "  layer 2", "  layer 3"]
+    pivot = plain["layers"][0]["pivots"][0]
+    first = f"{pivot['pivot']} (strength {pivot['strength']:.2f}, weight {pivot['weight']:.2f})"
+    assert f"; strongest pivots {first}, " in lines[2]
 
 
 def test_a_chain_too_long_for_the_layers_is_not_called_untold() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from edge_transformer.data.families import RELATIONS, TARGETS
 from edge_transformer.data.graphs import graph_from_json
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.explanation import explain
+from edge_transformer.explanation.claims import Reading
 from edge_transformer.explanation.draw import CAPTION, _arc, _covered, draw_explanation
 from edge_transformer.tasks.clutrr import RelationModel
 
@@ -63,10 +65,18 @@ def test_people_relations_weights_and_the_answer_are_shown() -> None:
     assert f"{explained.answer} ({explained.probability:.2f})" in texts(figure)
     assert explained.proof is not None
     for step in explained.proof.steps():
-        assert f"{step.weight:.2f}" in texts(figure)
+        assert f"{step.strength:.2f} / {step.weight:.2f}" in texts(figure)
     patches = figure.axes[0].patches
     assert sum(type(patch) is PathPatch for patch in patches) == len(explained.triangles) == 2
     assert sum(isinstance(patch, FancyArrowPatch) for patch in patches) == 3 + 1 + 1  # told, composed, the query
+
+
+def test_a_second_answer_is_named_in_the_title() -> None:
+    explained = explain(model(), chain("Ann", "Bob", "Eve"))
+    unsure = replace(explained, reading=Reading("mother", 0.52, ("aunt", 0.44)))
+    assert "Ann -mother-> Eve  (0.52; or aunt, 0.44)" in texts(draw_explanation(unsure))
+    sure = replace(explained, reading=Reading("mother", 0.96))
+    assert {"Ann -mother-> Eve", "mother (0.96)"} <= set(texts(draw_explanation(sure)))
 
 
 @pytest.mark.parametrize("people", [PEOPLE[:5], PEOPLE, [*PEOPLE[:4], *PEOPLE[1:9]]])

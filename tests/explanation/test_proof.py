@@ -67,7 +67,7 @@ def test_an_explanation_answers_as_the_model_does() -> None:
     assert explained.answer == predicted["answer"]
     assert explained.probability == pytest.approx(predicted["probabilities"][predicted["answer"]], abs=1e-5)
     assert len(explained.layers) == 3
-    assert explained.layers[-1].reading == (explained.answer, explained.probability)
+    assert explained.layers[-1].reading == explained.reading
 
 
 def test_a_proof_leads_from_told_edges_to_the_query() -> None:
@@ -83,7 +83,7 @@ def test_a_proof_leads_from_told_edges_to_the_query() -> None:
             assert premise.layer < step.layer
             if not premise.premises:
                 assert told[premise.start, premise.end] == premise.relation
-                assert premise.probability is None
+                assert premise.reading is None
 
 
 def test_composed_edges_are_read_below_the_layer_that_uses_them() -> None:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..data.clutrr import Story
 from ..data.scope import guess_note, told_path
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
-Reading = tuple[str, float]  # what the head answers for an edge, and its probability
+SECOND_ANSWER = 0.1  # the probability above which a second answer is named
+
+
+class Reading(NamedTuple):
+    """What the head answers for an edge."""
+
+    answer: str
+    probability: float
+    second: tuple[str, float] | None = None  # the answer that comes next, where its probability is above SECOND_ANSWER
+
+    def likelihood(self) -> str:
+        """The probability, with the second answer and its own where there is one."""
+        second = f"; or {self.second[0]}, {self.second[1]:.2f}" if self.second else ""
+        return f"({self.probability:.2f}{second})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What there is besides the answer, as plain JSON values."""
+        second = {"answer": self.second[0], "probability": _rounded(self.second[1])} if self.second else None
+        return {"probability": _rounded(self.probability), **({"or": second} if second else {})}
 
 
 @dataclass(frozen=True)
@@ -21,10 +39,8 @@ class Claim:
     end: int
     relation: str  # as told, or what the head answers for the edge where it is used
     backwards: bool = False  # told the other way round: `start` is `end`'s `relation`
-    probability: float | None = None  # of the head's answer; None where told
-    read_after: int = (
-        0  # the layer after which the head was asked: the one below that which uses the claim, or the last
-    )
+    reading: Reading | None = None  # the head's answer; None where told
+    read_after: int = 0  # the layer after which the head is asked: that below the one which uses the claim, or the last
     layer: int = 0  # where it was composed, counted from 1; 0 where told
     pivot: int | None = None
     weight: float | None = None  # of the pivot in this layer, mean over heads
@@ -52,10 +68,19 @@ class Explanation:
     """An answer and what it was put together from."""
 
     story: Story
-    answer: str
-    probability: float
+    reading: Reading  # the answer
     proof: Claim | None  # None where the layers cannot derive the query from told edges
     layers: tuple[Layer, ...]
+
+    @property
+    def answer(self) -> str:
+        """What the model answers."""
+        return self.reading.answer
+
+    @property
+    def probability(self) -> float:
+        """Of the answer."""
+        return self.reading.probability
 
     @property
     def triangles(self) -> frozenset[Triangle]:
@@ -78,7 +103,7 @@ class Explanation:
         """The proof as an indented tree."""
         names = self.story.names
         start, end = (names[node] for node in self.story.query)
-        lines = [f"{start} -{self.answer}-> {end}  ({self.probability:.2f})"]
+        lines = [f"{start} -{self.answer}-> {end}  {self.reading.likelihood()}"]
         if self.note:
             lines.append(f"  note: {self.note}")
         if self.proof is None:
@@ -92,11 +117,12 @@ class Explanation:
     def _because(self, claim: Claim, depth: int) -> Iterator[str]:
         names, pad = self.story.names, "  " * depth
         assert claim.pivot is not None
-        yield f"{pad}because, through {names[claim.pivot]} (layer {claim.layer}, weight {claim.weight:.2f}):"
+        how = f"layer {claim.layer}, strength {claim.strength:.2f}, weight {claim.weight:.2f}"
+        yield f"{pad}because, through {names[claim.pivot]} ({how}):"
         for premise in claim.premises:
-            if premise.premises:
+            if premise.reading:
                 edge = f"{names[premise.start]} -{premise.relation}-> {names[premise.end]}"
-                yield f"{pad}  {edge}  ({premise.probability:.2f})"
+                yield f"{pad}  {edge}  {premise.reading.likelihood()}"
                 yield from self._because(premise, depth + 2)
             else:
                 yield f"{pad}  {self._told(premise)}"
@@ -109,8 +135,11 @@ class Explanation:
 
     def _last_pivots(self) -> Iterator[str]:
         for number, layer in enumerate(self.layers, start=1):
-            found = ", ".join(f"{self.story.names[pivot]} {weight:.2f}" for pivot, weight, _ in layer.pivots[:3])
-            yield f"  layer {number}: {layer.reading[0]} ({layer.reading[1]:.2f}); strongest pivots {found}"
+            found = ", ".join(
+                f"{self.story.names[pivot]} (strength {strength:.2f}, weight {weight:.2f})"
+                for pivot, weight, strength in layer.pivots[:3]
+            )
+            yield f"  layer {number}: {layer.reading.answer} {layer.reading.likelihood()}; strongest pivots {found}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain JSON values."""
@@ -118,13 +147,13 @@ class Explanation:
 
         def plain(claim: Claim) -> dict[str, Any]:
             start, end = names[claim.start], names[claim.end]
-            if claim.pivot is None:
+            if claim.pivot is None or claim.reading is None:
                 told = [end, claim.relation, start] if claim.backwards else [start, claim.relation, end]
                 return {"edge": told, "told": True, "used_backwards": claim.backwards}
             return {
                 "edge": [start, claim.relation, end],
                 "told": False,
-                "probability": _rounded(claim.probability),
+                **claim.reading.to_dict(),
                 "read_after_layer": claim.read_after,
                 "layer": claim.layer,
                 "pivot": names[claim.pivot],
@@ -136,14 +165,14 @@ class Explanation:
         return {
             "query": [names[node] for node in self.story.query],
             "answer": self.answer,
-            "probability": _rounded(self.probability),
+            **self.reading.to_dict(),
             **({"note": self.note} if self.note else {}),
             "proof": plain(self.proof) if self.proof else None,
             "layers": [
                 {
                     "layer": number,
-                    "answer": layer.reading[0],
-                    "probability": _rounded(layer.reading[1]),
+                    "answer": layer.reading.answer,
+                    **layer.reading.to_dict(),
                     "pivots": [
                         {"pivot": names[pivot], "weight": _rounded(weight), "strength": _rounded(strength)}
                         for pivot, weight, strength in layer.pivots

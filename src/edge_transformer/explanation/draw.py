@@ -26,7 +26,7 @@ Box = tuple[Point, Point]  # its middle and its size
 
 CAPTION = (
     "solid: told   dashed: composed, as the head reads it (probability)   "
-    "number in a triangle: attention weight; the darker, the stronger"
+    "in a triangle: strength / attention weight; the darker, the stronger"
 )
 STEP_COLOURS = tuple(COLOURS[number] for number in (0, 2, 3, 4, 5))
 QUERY_COLOUR = COLOURS[1]
@@ -44,7 +44,7 @@ SECOND_CHOICE = 0.008  # square inches
 def draw_explanation(explanation: Explanation) -> Figure:
     """Draw the graph in an arc from the first node of the query to the second, with the proof inside it.
 
-    The stronger a triangle, the wider its edge and the darker its face; its weight stands in it.
+    The stronger a triangle, the wider its edge and the darker its face; its strength and weight stand in it.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -75,7 +75,8 @@ def draw_explanation(explanation: Explanation) -> Figure:
         lines.append(_Line(story.query, query, answer, QUERY_COLOUR, width=2.0))
         for step, colour in list(steps.items())[1:]:  # the first is the query
             assert step.strength is not None
-            edge, label = (step.start, step.end), f"{step.relation} ({step.probability:.2f})"
+            assert step.reading is not None
+            edge, label = (step.start, step.end), f"{step.relation} ({step.reading.probability:.2f})"
             lines.append(_Line(edge, curves[edge], label, colour, width=0.8 + 2.4 * step.strength))
         for line in lines:
             picture.draw_line(line)
@@ -84,7 +85,10 @@ def draw_explanation(explanation: Explanation) -> Figure:
         for line in lines:  # labels avoid lines and each other, so that all lines must be there
             picture.write_label(line)
         start, end = (story.names[node] for node in story.query)
-        axes.text(-side, top, f"{start} -{explanation.answer}-> {end}", fontsize=11.5, fontweight="bold", va="bottom")
+        title = f"{start} -{explanation.answer}-> {end}"
+        if explanation.reading.second:  # else the label of the query says it all
+            title += f"  {explanation.reading.likelihood()}"
+        axes.text(-side, top, title, fontsize=11.5, fontweight="bold", va="bottom")
         letters = int(2 * side * 72 / (0.55 * LABEL_SIZE))  # that a line has room for
         notes = textwrap.wrap(f"note: {explanation.note}", letters) if explanation.note else []
         axes.text(
@@ -172,7 +176,7 @@ class _Picture:
         return math.dist(start, end) < 1.1 * min(math.dist(self.places[0], place) for place in self.places[1:])
 
     def draw_triangle(self, step: Claim, colour: str, curves: dict[Edge, _Curve]) -> None:
-        """The face between the curves of its three edges, and its weight."""
+        """The face between the curves of its three edges, and its strength and weight."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -190,7 +194,7 @@ class _Picture:
             for part in (0.0, 0.15, 0.3, 0.45)
             for x, y in inside
         ]
-        self.write(f"{step.weight:.2f}", spots, colour, bold=True)
+        self.write(f"{step.strength:.2f} / {step.weight:.2f}", spots, colour, bold=True)
 
     def write(
         self,

@@ -24,7 +24,7 @@ from ..errors import UserError
 from ..inputs import NULL_LABEL
 from ..tasks.base import TaskModel
 from ..tasks.clutrr import RelationModel, labelled_edges
-from .claims import Claim, Explanation, Layer, Reading, Triangle
+from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
 from .trace import trace
 
 MAX_NODES = 64  # beyond, n^3 triangles in every layer are too many to keep
@@ -179,10 +179,10 @@ class TracedStories:
     def explanation(self, row: int, proof: Derivation | None) -> Explanation:
         """The answer for a story with this proof of it."""
         start, end = self.stories[row].query
-        answer, probability = self._reading(row, start, end, self.layers)
+        reading = self._reading(row, start, end, self.layers)
         layers = tuple(self._layer(row, start, end, number) for number in range(1, self.layers + 1))
         claim = self._claim(row, proof, self.layers) if proof else None
-        return Explanation(self.stories[row], answer, probability, claim, layers)
+        return Explanation(self.stories[row], reading, claim, layers)
 
     def _claim(self, row: int, proof: Derivation, read_after: int) -> Claim:
         """What a derivation claims, composed edges as the head reads them after this layer."""
@@ -193,12 +193,12 @@ class TracedStories:
                 return Claim(start, end, told[start, end])
             return Claim(start, end, told[end, start], backwards=True)
         pivot, layer = proof.triangle[1], proof.layer
-        relation, probability = self._reading(row, start, end, read_after)
+        reading = self._reading(row, start, end, read_after)
         return Claim(
             start,
             end,
-            relation,
-            probability=probability,
+            reading.answer,
+            reading=reading,
             read_after=read_after,
             layer=layer,
             pivot=pivot,
@@ -208,8 +208,9 @@ class TracedStories:
         )
 
     def _reading(self, row: int, start: int, end: int, layer: int) -> Reading:
-        probability, number = self.probabilities[layer, row, start, end].max(-1)
-        return self.answers[int(number)], float(probability)
+        probabilities = self.probabilities[layer, row, start, end].tolist()
+        best, *others = sorted(zip(self.answers, probabilities, strict=True), key=lambda one: -one[1])
+        return Reading(*best, others[0] if others and others[0][1] > SECOND_ANSWER else None)
 
     def _layer(self, row: int, start: int, end: int, number: int) -> Layer:
         weights = self.trace.weights[number - 1, row, start, :, end].mean(-1).tolist()
