@@ -6,7 +6,7 @@ import gc
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -366,11 +366,17 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(EXIT_USER_ERROR)
+        _end_with(f"{error}")
     except OSError as error:  # a full disk, a folder that may not be written to
-        print(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error}", file=sys.stderr)
-        sys.exit(EXIT_USER_ERROR)
+        _end_with(f"{error.filename}: {error.strerror}" if error.filename else f"{error}")
+
+
+def _end_with(message: str) -> NoReturn:
+    """The message may quote names of a user's files and data, which must not move the cursor."""
+    from .diagrams import visible
+
+    print(f"error: {visible(message)}", file=sys.stderr)
+    sys.exit(EXIT_USER_ERROR)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def explain(
             if as_json:
                 print(json_line(explanation.to_dict()), flush=True)
             else:
-                print(("\n" if number else "") + explanation.text(), flush=True)
+                print(("\n" if number else "") + explanation.text(sys.stdout.encoding or "utf-8"), flush=True)
             if figure is not None:
                 write_figure(draw_explanation(explanation), figure)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from explanation_cases import CHAIN, model
 
 import edge_transformer as et
+from edge_transformer.explanation.claims import Reading
 
 
 def test_text_and_json_tell_the_same_proof() -> None:
@@ -54,6 +56,31 @@ def test_unlikely_answers_are_not_named() -> None:
     assert explained.reading.second is None
     assert explained.text().startswith(f"Ann -{explained.answer}-> Tom  ({explained.probability:.2f})\n")
     assert "or" not in explained.to_dict()
+
+
+def test_names_cannot_move_the_cursor_or_forge_lines() -> None:
+    bad = "Bob\n    Bob -son-> Eve  (told)\x1b[2J"
+    graph = {"edges": [["Ann", "son", bad], [bad, "sister", "\ud800"]], "query": ["Ann", "\ud800"]}
+    explained = et.explain(model(), graph)
+    shown = r"Bob\x0a    Bob -son-> Eve  (told)\x1b[2J"
+    *_, first, second = explained.text().split("\n")
+    assert first == f"    Ann -son-> {shown}  (told)"
+    assert second == rf"    {shown} -sister-> \ud800  (told)"
+    assert explained.to_dict()["query"] == graph["query"]  # JSON has escapes of its own
+    told = et.explain(model(), {**graph, "query": ["Ann", bad]}).text()
+    assert len(told.split("\n")) == 3  # the answer, a note with the name in it, the told edge
+    assert "\x1b" not in told
+
+
+def test_names_are_written_in_letters_that_the_output_has() -> None:
+    explained = et.explain(model(), {"edges": [["Ann", "son", "Éva"]], "query": ["Ann", "Éva"]})
+    assert explained.text().endswith("  Ann -son-> Éva  (told)")
+    assert explained.text("ascii").endswith(r"  Ann -son-> \xc9va  (told)")
+
+
+def test_answers_that_cannot_be_shown_are_escaped() -> None:
+    hidden = replace(et.explain(model(), CHAIN), reading=Reading("a\r", 0.5, ("b\x07", 0.4)))
+    assert hidden.text().startswith(r"Ann -a\x0d-> Tom  (0.50; or b\x07, 0.40)")
 
 
 def test_a_told_query_needs_no_proof() -> None:

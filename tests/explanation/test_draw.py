@@ -141,6 +141,13 @@ def test_edges_used_backwards_and_guesses_are_marked() -> None:
     assert f"note: {explained.note}\n{CAPTION}" in shown
 
 
+def test_names_that_cannot_be_shown_are_escaped() -> None:
+    graph = {"edges": [["Ann\n", "son", "\ud800"], ["\ud800", "son", "\x1bEve"]], "query": ["Ann\n", "\x1bEve"]}
+    figure = draw_explanation(explain(model(), graph))
+    FigureCanvasAgg(figure).draw()
+    assert {r"Ann\x0a", r"\ud800", r"\x1bEve"} <= set(texts(figure))
+
+
 def test_long_notes_are_wrapped() -> None:
     graph = {"edges": [["Bob", "mother", "Ann"], ["Bob", "sister", "Bob"]], "query": ["Ann", "Bob"]}
     explained = explain(model(), graph)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..data.clutrr import Story
 from ..data.scope import guess_note, told_path
+from ..diagrams import visible
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
 SECOND_ANSWER = 0.1  # the probability above which a second answer is named
@@ -19,6 +20,11 @@ class Reading(NamedTuple):
     answer: str
     probability: float
     second: tuple[str, float] | None = None  # the answer that comes next, where its probability is above SECOND_ANSWER
+
+    def visible(self, encoding: str = "utf-8") -> Reading:
+        """The same with answers that can be shown."""
+        second = (visible(self.second[0], encoding), self.second[1]) if self.second else None
+        return Reading(visible(self.answer, encoding), self.probability, second)
 
     def likelihood(self) -> str:
         """The probability, with the second answer and its own where there is one."""
@@ -53,6 +59,15 @@ class Claim:
             yield self
         for premise in self.premises:
             yield from premise.steps()
+
+    def visible(self, encoding: str = "utf-8") -> Claim:
+        """The same with relations that can be shown."""
+        return replace(
+            self,
+            relation=visible(self.relation, encoding),
+            reading=self.reading and self.reading.visible(encoding),
+            premises=tuple(premise.visible(encoding) for premise in self.premises),
+        )
 
 
 @dataclass(frozen=True)
@@ -99,20 +114,31 @@ class Explanation:
             notes.append(f"the shortest chain from {start} to {end} has {len(path) - 1} told edges, which {most}")
         return "; ".join(note for note in notes if note) or None
 
-    def text(self) -> str:
-        """The proof as an indented tree."""
-        names = self.story.names
-        start, end = (names[node] for node in self.story.query)
-        lines = [f"{start} -{self.answer}-> {end}  {self.reading.likelihood()}"]
+    def visible(self, encoding: str = "utf-8") -> Explanation:
+        """The same with all texts made `visible`: no name can move the cursor, or end a line and forge the next."""
+        story = replace(
+            self.story,
+            names=tuple(visible(name, encoding) for name in self.story.names),
+            relations=tuple(visible(relation, encoding) for relation in self.story.relations),
+        )
+        layers = tuple(replace(layer, reading=layer.reading.visible(encoding)) for layer in self.layers)
+        return Explanation(story, self.reading.visible(encoding), self.proof and self.proof.visible(encoding), layers)
+
+    def text(self, encoding: str = "utf-8") -> str:
+        """The proof as an indented tree, for an output of this encoding."""
+        return "\n".join(self.visible(encoding)._lines())
+
+    def _lines(self) -> Iterator[str]:
+        start, end = (self.story.names[node] for node in self.story.query)
+        yield f"{start} -{self.answer}-> {end}  {self.reading.likelihood()}"
         if self.note:
-            lines.append(f"  note: {self.note}")
+            yield f"  note: {self.note}"
         if self.proof is None:
-            lines += self._last_pivots()
+            yield from self._last_pivots()
         elif not self.proof.premises:
-            lines.append(f"  {self._told(self.proof)}")
+            yield f"  {self._told(self.proof)}"
         else:
-            lines += self._because(self.proof, 1)
-        return "\n".join(lines)
+            yield from self._because(self.proof, 1)
 
     def _because(self, claim: Claim, depth: int) -> Iterator[str]:
         names, pad = self.story.names, "  " * depth

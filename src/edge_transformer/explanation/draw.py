@@ -49,6 +49,7 @@ def draw_explanation(explanation: Explanation) -> Figure:
     import matplotlib
     from matplotlib.figure import Figure
 
+    explanation = explanation.visible()
     story = explanation.story
     boxes = [_box(name, NAME_SIZE) for name in story.names]
     radius = _radius(story.size, max(width for width, _ in boxes))
