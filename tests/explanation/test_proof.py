@@ -115,6 +115,16 @@ def test_many_stories_are_explained_as_each_alone(monkeypatch: pytest.MonkeyPatc
         assert one.probability == pytest.approx(alone.probability, abs=1e-5)
 
 
+def test_explaining_leaves_the_model_as_it_was() -> None:
+    training = model(dropout=0.5).train()
+    assert et.explain(training, CHAIN).to_dict() == et.explain(training, CHAIN).to_dict()  # no dropout
+    assert training.training
+    assert training.encoder.training
+    other = model()
+    et.explain(other, CHAIN)
+    assert not other.training
+
+
 def test_only_models_with_triangles_are_explained() -> None:
     other = model()
     other.encoder, other.settings["kind"] = torch.nn.Identity(), "gat"  # type: ignore[assignment]

@@ -134,6 +134,7 @@ def test_answers_without_triangles(model: RelationModel) -> None:
         [answer] = [explained.answer for explained in explain_stories(fresh, [STORY])]
         whole, empty = answers_without(fresh, [STORY] * 2, [(), every])
         assert whole == answer
+        assert fresh.training  # as it was
         changes.append(empty != answer)
     assert any(changes)
 

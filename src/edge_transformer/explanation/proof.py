@@ -22,7 +22,7 @@ from ..data.graphs import graph_from_json
 from ..encoder import EdgeTransformer
 from ..errors import UserError
 from ..inputs import NULL_LABEL
-from ..tasks.base import TaskModel
+from ..tasks.base import TaskModel, answering
 from ..tasks.clutrr import RelationModel, labelled_edges
 from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
 from .trace import trace
@@ -81,7 +81,6 @@ def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
     if not isinstance(model.encoder, EdgeTransformer):
         kind = model.settings.get("kind")
         raise UserError(f"explain: found a model of kind {kind!r}; expected 'edge': only that one attends to triangles")
-    model.eval()
     return model, model.encoder
 
 
@@ -164,11 +163,12 @@ class TracedStories:
     def __init__(self, model: RelationModel, encoder: EdgeTransformer, stories: Sequence[Story]) -> None:
         self.stories, self.answers, self.layers = stories, list(model.answers), encoder.config.layers
         labels = graph_labels(model, stories)
-        self.trace = trace(encoder, model.input(labels))
+        with answering(model):
+            self.trace = trace(encoder, model.input(labels))
+            self.probabilities = read_edges(model, encoder, self.trace.states)
         self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that a proof may end in
         if model.options.inverse_edges:
             self.leaves = self.leaves | self.leaves.transpose(1, 2)
-        self.probabilities = read_edges(model, encoder, self.trace.states)
 
     def best_proofs(self, strengths: Tensor | None = None) -> list[Derivation | None]:
         """The strongest proof of each query, by the strengths of the trace or by others of their shape."""

@@ -26,7 +26,7 @@ from ..data.clutrr import Story
 from ..data.returning import is_walk
 from ..data.scope import told_path
 from ..errors import UserError
-from ..tasks.base import TaskModel
+from ..tasks.base import TaskModel, answering
 from ..tasks.clutrr import labelled_edges
 from .claims import Explanation, Triangle
 from .proof import Derivation, TracedStories, check_model, equal_sizes, graph_labels, read_edges
@@ -267,8 +267,9 @@ def answers_without(model: TaskModel, stories: Sequence[Story], removed: Sequenc
     for row, triangles in enumerate(removed):
         for triangle in triangles:
             mask[(row, *triangle)] = True
-    states = run(encoder, relation_model.input(labels), mask.to(labels.device))  # (B, n, n, dim)
     query = torch.tensor([story.query for story in stories], device=labels.device)
-    chosen = states[torch.arange(len(stories), device=labels.device), query[:, 0], query[:, 1]]  # (B, dim)
-    numbers = read_edges(relation_model, encoder, chosen).argmax(-1)
+    with answering(relation_model):
+        states = run(encoder, relation_model.input(labels), mask.to(labels.device))  # (B, n, n, dim)
+        chosen = states[torch.arange(len(stories), device=labels.device), query[:, 0], query[:, 1]]  # (B, dim)
+        numbers = read_edges(relation_model, encoder, chosen).argmax(-1)
     return [relation_model.answers.name(number) for number in numbers.tolist()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -53,6 +54,17 @@ class TaskModel(nn.Module, ABC):
         """Answers for lines of text, many at a time, and at once where `pausing` says that the next line is not there
         yet; errors name the line of `source`.
         """
+
+
+@contextmanager
+def answering(model: nn.Module) -> Iterator[None]:
+    """Without dropout and the like; afterwards the model is in the mode that it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 class TaskData(ABC):

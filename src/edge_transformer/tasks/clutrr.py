@@ -23,7 +23,7 @@ from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..heads import QueryEdgeHead
 from ..inputs import NULL_LABEL, LabelledGraphInput
-from .base import Progress, TaskData, TaskModel, build_encoder, model_options
+from .base import Progress, TaskData, TaskModel, answering, build_encoder, model_options
 
 MOST_SPLICED = 100
 PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
@@ -144,25 +144,23 @@ class RelationModel(TaskModel):
             edges = labelled_edges(story, self.relations)
             assert edges is not None, "the readers refuse unknown relations"
             table.add(story.size, edges, story.query, answer=0)
-        was_training = self.training
-        self.eval()
         device = next(self.parameters()).device
         results: list[dict[str, Any]] = [{} for _ in stories]
-        for batch in table.batches(max_edges=PREDICT_EDGES):
-            logits = self(batch.labels.to(device), batch.query.to(device))
-            probabilities = logits.float().softmax(-1).cpu()[batch.row_graph]
-            for row, values in zip(batch.rows.tolist(), probabilities.tolist(), strict=True):
-                ranked = sorted(zip(values, self.answers, strict=True), reverse=True)
-                start, end = (stories[row].names[node] for node in stories[row].query)
-                results[row] = {
-                    "query": [start, end],
-                    "answer": ranked[0][1],
-                    "probabilities": {answer: round(value, 6) for value, answer in ranked},
-                }
-                note = guess_note(stories[row])
-                if note:
-                    results[row]["note"] = note
-        self.train(was_training)
+        with answering(self):
+            for batch in table.batches(max_edges=PREDICT_EDGES):
+                logits = self(batch.labels.to(device), batch.query.to(device))
+                probabilities = logits.float().softmax(-1).cpu()[batch.row_graph]
+                for row, values in zip(batch.rows.tolist(), probabilities.tolist(), strict=True):
+                    ranked = sorted(zip(values, self.answers, strict=True), reverse=True)
+                    start, end = (stories[row].names[node] for node in stories[row].query)
+                    results[row] = {
+                        "query": [start, end],
+                        "answer": ranked[0][1],
+                        "probabilities": {answer: round(value, 6) for value, answer in ranked},
+                    }
+                    note = guess_note(stories[row])
+                    if note:
+                        results[row]["note"] = note
         return results
 
 
