@@ -284,7 +284,12 @@ def test_predict(trained: tuple[Path, Result]) -> None:
     assert [answer["query"] for answer in answers] == [["Ann", "Eve"], ["2", "1"], ["Ann", "Eve"]]
     assert answers[0] == answers[2]
     assert answers[0]["answer"] in answers[0]["probabilities"]
-    assert run("predict", str(trained[0])) == (0, "", "")
+
+
+@pytest.mark.parametrize("stdin", ["", "\n \n"])
+def test_predict_without_a_question(stdin: str, trained: tuple[Path, Result]) -> None:
+    message = refused("predict", str(trained[0]), stdin=stdin)
+    assert message == "standard input: found no question; expected one a line"
 
 
 def test_predict_does_not_wait_for_the_end_of_its_input(trained: tuple[Path, Result]) -> None:

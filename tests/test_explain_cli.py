@@ -22,6 +22,7 @@ from edge_transformer.tasks.clutrr import RelationModel
 
 QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
 TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}
+LARGE: dict[str, Any] = {"edges": [[node, "son", node + 1] for node in range(64)], "query": [0, 64]}
 run = partial(command_line.run, columns=160)
 
 
@@ -72,6 +73,9 @@ def test_the_figure(saved: str, tmp_path: Path) -> None:
         (["--figure", "why.svg"], "", "--figure why.svg: found 0 questions; expected one"),
         (["--input", "nowhere.jsonl"], "", "nowhere.jsonl: No such file or directory"),
         ([], "{", "standard input:1: found '{'; expected one JSON object a line"),
+        ([], "", "standard input: found no question; expected one JSON object a line, such as {"),
+        (["--json"], "\n \n", "standard input: found no question; expected one JSON object a line, such as {"),
+        ([], f"\n{json.dumps(LARGE)}", "standard input:2: found a graph of 65 nodes; expected at most 64"),
     ],
 )
 def test_mistakes_end_with_one_line(saved: str, arguments: list[str], stdin: str, message: str) -> None:

@@ -236,13 +236,17 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
     import torch
 
     from .checkpoint import load
-    from .lines import json_line, open_lines
+    from .lines import json_line, name_of, open_lines
 
     if threads:
         torch.set_num_threads(threads)
+    name, answers = name_of(None), 0
     with open_lines(None, "questions") as lines:
-        for answer in load(run).predict_lines(lines, "standard input", lines.pausing):
+        for answer in load(run).predict_lines(lines, name, lines.pausing):
             print(json_line(answer), flush=True)
+            answers += 1
+    if not answers:
+        raise UserError(f"{name}: found no question; expected one a line")
 
 
 @app.command()

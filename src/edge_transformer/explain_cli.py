@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Numbers in a pipe or file are not cut to the width that a terminal would have.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
+EXAMPLE = '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}'
 RunArgument = Annotated[
     Path,
     typer.Argument(
@@ -55,7 +56,7 @@ def explain(
     from .checkpoint import load
     from .data.graphs import read_graph_lines
     from .explanation.draw import draw_explanation
-    from .explanation.proof import check_model, explain_stories
+    from .explanation.proof import MAX_NODES, check_model, explain_stories
     from .figures import FORMATS, write_figure
 
     if threads:
@@ -63,21 +64,26 @@ def explain(
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
     model, _ = check_model(load(run))
+    name, number = name_of(source), 0
     with open_lines(source, "questions") as lines:
-        stories: Iterable[Story] = read_graph_lines(lines, name_of(source), known=model.relations)
+        stories: Iterable[Story] = read_graph_lines(lines, name, known=model.relations, max_nodes=MAX_NODES)
         if figure is not None:
             stories = list(stories)
             if len(stories) != 1:
                 raise UserError(f"--figure {figure}: found {len(stories)} questions; expected one")
-        for number, story in enumerate(stories):  # each answered without waiting for the next, as `predict` does
+        for number, story in enumerate(
+            stories, start=1
+        ):  # each answered without waiting for the next, as `predict` does
             [explanation] = explain_stories(model, [story])
             if as_json:
                 print(json_line(explanation.to_dict()), flush=True)
             else:
-                print(("\n" if number else "") + explanation.text(sys.stdout.encoding or "utf-8"), flush=True)
+                print(("\n" if number > 1 else "") + explanation.text(sys.stdout.encoding or "utf-8"), flush=True)
             if figure is not None:
                 write_figure(draw_explanation(explanation), figure)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
+    if not number:
+        raise UserError(f"{name}: found no question; expected one JSON object a line, such as {EXAMPLE}")
 
 
 def explain_score(

@@ -159,7 +159,8 @@ def test_most_nodes() -> None:
         return json.dumps({"edges": [[0, "r", node] for node in range(1, nodes)], "query": [0, 1]})
 
     assert read(star(MAX_NODES))[0].size == MAX_NODES
-    assert f"{MAX_NODES + 1} nodes" in fail(star(MAX_NODES + 1))
+    assert fail(star(MAX_NODES + 1)) == f"found a graph of {MAX_NODES + 1} nodes; expected at most {MAX_NODES}"
+    assert fail(star(4), max_nodes=3) == "found a graph of 4 nodes; expected at most 3"
 
 
 def test_longest_line() -> None:

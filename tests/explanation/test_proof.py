@@ -136,5 +136,7 @@ def test_what_the_model_cannot_read_is_refused() -> None:
     with pytest.raises(UserError, match="a relation that the model knows"):
         et.explain(model(), {"edges": [["Ann", "boss", "Bob"]], "query": ["Ann", "Bob"]})
     chain = [[f"{node}", "son", f"{node + 1}"] for node in range(64)]
-    with pytest.raises(UserError, match="65 nodes; expected at most 64"):
+    with pytest.raises(UserError, match=r"^graph: found a graph of 65 nodes; expected at most 64$"):
         et.explain(model(), {"edges": chain, "query": ["0", "64"]})
+    with pytest.raises(UserError, match=r"^explain: found a graph of 65 nodes; expected at most 64$"):
+        explain_stories(model(), [graph_from_json({"edges": chain, "query": ["0", "64"]}, "test")])

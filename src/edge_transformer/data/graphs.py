@@ -95,22 +95,25 @@ def read_graph_lines(
     source: str | Path,
     needs_target: bool = False,
     known: Collection[str] | None = None,
+    max_nodes: int = MAX_NODES,
 ) -> Iterator[Story]:
     """Read labelled graphs from lines of JSON; blank lines are passed over. See `graph_from_json`."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield _read_line(line, source, number, needs_target, known)
+                yield _read_line(line, source, number, needs_target, known, max_nodes)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
 
 
-def _read_line(line: str, source: str | Path, number: int, needs_target: bool, known: Collection[str] | None) -> Story:
+def _read_line(
+    line: str, source: str | Path, number: int, needs_target: bool, known: Collection[str] | None, max_nodes: int
+) -> Story:
     if len(line) > MAX_LINE:
         raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
     try:
-        return graph_from_json(json.loads(line), source, number, needs_target, known)
+        return graph_from_json(json.loads(line), source, number, needs_target, known, max_nodes)
     except DataError:
         raise
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
@@ -123,10 +126,11 @@ def graph_from_json(
     line: int | None = None,
     needs_target: bool = False,
     known: Collection[str] | None = None,
+    max_nodes: int = MAX_NODES,
 ) -> Story:
     """Check one labelled graph and number its nodes in the order of their first mention.
 
-    Where `known` relations are given, others are refused.
+    Where `known` relations are given, others are refused; so are graphs of more than `max_nodes`.
     """
 
     def fail(found: Any, expected: str) -> DataError:
@@ -160,8 +164,8 @@ def graph_from_json(
     for node in query:
         if str(node) not in numbers:
             raise fail(query, f"nodes that some edge mentions: {', '.join(numbers)}")
-    if len(numbers) > MAX_NODES:
-        raise fail(f"{len(numbers)} nodes", f"at most {MAX_NODES} nodes in a graph")
+    if len(numbers) > max_nodes:
+        raise DataError(source, line, f"a graph of {len(numbers)} nodes", f"at most {max_nodes}")
     if not isinstance(target, str) or (needs_target and not target):
         raise fail(target, '"target": the label of the query edge, a text')
     return Story(

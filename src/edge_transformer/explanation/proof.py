@@ -59,7 +59,7 @@ def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
 
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
     """
-    story = graph_from_json(graph, "graph", known=check_model(model)[0].relations)
+    story = graph_from_json(graph, "graph", known=check_model(model)[0].relations, max_nodes=MAX_NODES)
     return explain_stories(model, [story])[0]
 
 
