@@ -14,7 +14,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import edge_transformer as et
 from edge_transformer.cli import app
+from edge_transformer.data.kinship import generate
+from edge_transformer.explanation.score import gold_rules
 from edge_transformer.presets import preset_names
 from edge_transformer.tasks.decoding import MAX_BEAMS, MAX_SAMPLES
 from edge_transformer.tasks.dependency import TreebankSettings
@@ -131,6 +134,22 @@ EXPLANATION_TABLES = (  # the columns after k and rows
 )
 
 
+def test_the_explained_questions() -> None:
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^    echo '(.*)' \| (edge-transformer .*)\n\n```\n((?:.+\n)+)```", page, flags=re.MULTILINE)
+    known = gold_rules(generate([2, 3], [2], rows=1000, seed=1, test_rows=1)[0])
+    right = []
+    for question, command, text in shown:
+        arguments = [*shlex.split(command)[1:], "--threads", "1"]
+        done = CliRunner().invoke(app, arguments, input=f"{question}\n", catch_exceptions=False)
+        assert done.output == text
+        proof = et.explain(et.load("clutrr-small"), json.loads(question)).proof
+        assert proof is not None
+        rules = [(*(premise.relation for premise in step.premises), step.relation) for step in proof.steps()]
+        right.append([rule in known for rule in rules])
+    assert right == [[True, True, True], [False, True, False]]  # as the page says
+
+
 def test_the_numbers_of_explanations_are_those_that_were_measured() -> None:
     measured = [json.loads(line) for line in (ROOT / "benchmarks/explanations.jsonl").read_text().splitlines()]
     expected = []
@@ -166,6 +185,9 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
         assert all(4 <= layer["random"] <= 5 for layer in layers)
     recall = {k: percent(small, k, "recall") - percent(small, k, "balanced_recall") for k in range(3, 11)}
     assert [k for k, difference in recall.items() if difference < 0] == [9]
+    assert percent(small, 2, "changed") == percent(small, 2, "gold_changed") == 0
+    assert f"none of the {small['k=2']['sums']['rows']} answers changes" in page
+    assert f"changes {percent(small, 2, 'other_changed'):.1f} %" in page
     changed = {k: percent(small, k, "changed") - percent(small, k, "balanced_changed") for k in range(3, 11)}
     assert changed[3] == 0 > changed[4]
     assert all(changed[k] > 0 for k in range(5, 11))
