@@ -44,19 +44,28 @@ def run(command: str, *more: str) -> str:
 
 def test_graphs_over_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = section("Graphs over sentences")
-    [line] = re.findall(r"```json\n(.*)\n```", text)
-    info, train, evaluate, parse = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
+    [lines] = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
+    commands = re.findall(r"^    (edge-transformer .*)", text, flags=re.MULTILINE)
+    info, train, evaluate, parse, exchange, hold_out = commands
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "my-sentences"
     folder.mkdir()
     for name in ("train", "dev", "test"):
-        (folder / f"{name}.jsonl").write_text(f"{line}\n" * 10)
+        (folder / f"{name}.jsonl").write_text(lines * 20)
     assert "labels of role" in run(info)
     run(train, *SMALLER)
     assert "test" in run(evaluate, "--threads", "1")
-    assert json.loads(run(parse, "--json", "--threads", "1"))["tokens"] == json.loads(line)["tokens"]
-    for setting in re.findall(r"--set (\S+=\S+)`", text):
-        run(train.replace("runs/parser", f"runs/{setting}"), "--set", setting, *SMALLER)
+    asked = json.loads(lines.splitlines()[0])["tokens"]
+    assert json.loads(run(parse, "--json", "--threads", "1"))["tokens"] == asked
+    run(exchange, *SMALLER)
+    assert json.loads((tmp_path / "runs/exchanged/record.json").read_text())["data"]["exchanged_rows"] > 0
+    settings = re.findall(r"^\| `(\S+=\S+)` \|", text, flags=re.MULTILINE)
+    assert len(settings) == 7
+    for setting in settings:
+        command = exchange if "exchanged" in setting else train
+        run(re.sub(r"--out \S+", f"--out runs/{setting}", command), "--set", setting, *SMALLER)
+    run(hold_out)
+    assert (tmp_path / "held-out/test.jsonl").stat().st_size
 
 
 def test_relations_in_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
