@@ -218,9 +218,12 @@ def test_what_is_said_of_decoding_is_what_was_measured() -> None:
         assert f"| `{preset}` | {tokens / slow:.3g} | {tokens / fast:.3g} | {slow / fast:.1f} |" in text
     first, last = (of["token", f"n={n}, 3 layers", "cached"]["value"] for n in (20, 160))
     assert f"n^{math.log(last / first) / math.log(8):.1f}" in re.sub(r"(n\^\d\.\d)\d", r"\1", text)
+    newer = json.loads((ROOT / "benchmarks/seq2seq.json").read_text(encoding="utf-8"))
+    assert newer["command"] in text
+    of = {(each["part"], each["case"], each["name"]): each for each in newer["measurements"]}
     step = "cfq/paper, 6 layers, dropout 0.1"
     plain, dropout = (of["seq2seq", step, name]["ratio"] for name in ("step", "step with dropout"))
-    memory = of["seq2seq-memory", "cfq/paper, 6 layers", "native"]["ratio"]
-    assert (
-        f"{plain:.2f} times the time of its matrix products ({dropout:.2f} with dropout), and {memory:.2f} of" in text
-    )
+    memory, again = (of["seq2seq-memory", "cfq/paper, 6 layers", name]["ratio"] for name in ("native", "layers again"))
+    time = f"{plain:.2f} times the time of its matrix products ({dropout:.2f} with dropout)"
+    assert f"{time}, and {memory:.2f} of the memory that the einsum engine needs;" in text
+    assert f"once more in the backward pass, {again:.2f} of it." in text
