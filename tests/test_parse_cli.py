@@ -141,14 +141,12 @@ def test_unknown_words_and_graphs_without_form_are_told_beside_the_answer(model:
     assert code == 0
     assert out == "Blick  dax  \\x1b  dax\n"
     assert err.splitlines() == [
-        "warning: never seen in training, so that what is said of them is a guess: Blick, dax, \\x1b",
+        "warning: never seen in training, so a guess: Blick, dax, \\x1b",
         "warning: no logical form has this graph",
     ]
     code, out, err = run("parse", stdin=f"{EMMA}\n\nBlick\n")
     assert [json.loads(line)["unknown"] for line in out.splitlines()] == [[], ["Blick"]]
-    assert err.startswith(
-        "warning: standard input:3: never seen in training, so that what is said of them is a guess: Blick\n"
-    )
+    assert err.startswith("warning: standard input:3: never seen in training, so a guess: Blick\n")
 
 
 def test_lines_are_answered_in_json(model: ByHeart, tmp_path: Path) -> None:
@@ -180,7 +178,7 @@ def test_a_progress_bar_does_not_take_the_answers(model: ByHeart, monkeypatch: p
     code, out, _ = run("parse", stdin=f"{EMMA}\nBlick\n")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "parsing" in terminal.getvalue()
-    assert "never seen in training, so that what is said of them is a guess: Blick" in terminal.getvalue()
+    assert "never seen in training, so a guess: Blick" in terminal.getvalue()
     assert "tokens" not in terminal.getvalue()
 
 

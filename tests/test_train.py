@@ -168,6 +168,7 @@ def test_a_sigkilled_process_can_be_resumed_by_the_same_command(families: Path, 
 
 
 def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
     trainer = make_trainer(families, tmp_path / "run")
     step = trainer._train_step
 
@@ -181,7 +182,7 @@ def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "run" / CHECKPOINT_FILE)[1]["step"] == 7
     trainer.release_folder()
     assert make_trainer(families, tmp_path / "run").step == 7
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:

@@ -296,9 +296,7 @@ def _remark(answer: Answer, where: str) -> None:
         return
     if answer.unknown:
         words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
-        print(
-            f"warning: {where}never seen in training, so that what is said of them is a guess: {words}", file=sys.stderr
-        )
+        print(f"warning: {where}never seen in training, so a guess: {words}", file=sys.stderr)
     if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
         print(f"warning: {where}no logical form has this graph", file=sys.stderr)
 
