@@ -200,11 +200,31 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     changed = {k: percent(small, k, "changed") - percent(small, k, "balanced_changed") for k in range(3, 11)}
     assert changed[3] == 0 > changed[4]
     assert all(changed[k] > 0 for k in range(5, 11))
+    _check_removal([small[f"k={k}"]["sums"] for k in range(5, 11)], page)
     behind = [k for k in range(3, 11) if percent(best, k, "recall") < percent(best, k, "balanced_recall")]
     assert behind == [8, 9, 10]
     rules = [k for k in range(3, 11) if percent(best, k, "known_rules") < percent(best, k, "balanced_known_rules")]
     assert rules == [3]
     assert all(percent(small, k, "known_rules") > percent(small, k, "balanced_known_rules") for k in range(3, 11))
+
+
+def _check_removal(sums: list[dict[str, Any]], page: str) -> None:
+    """The table of triangles taken away, all lengths together."""
+    rows = sum(each["rows"] for each in sums)
+    assert f"{rows} rows" in page
+    triangles = {kind: sum(each[kind]["steps"] for each in sums) for kind in ("found", "random", "balanced")}
+    changed = {kind: sum(each[kind]["changed"] for each in sums) for kind in triangles}
+    for kind, like in (("gold", None), ("other", "found")):
+        triangles[kind] = triangles[like] if like else sum(each["gold_steps"] for each in sums)
+        changed[kind] = sum(each[f"changed_{kind}"] for each in sums)
+    names = {"found": "proof", "other": "other pivots"}
+    for kind in changed:
+        part = changed[kind] / rows
+        error = math.sqrt(part * (1 - part) / rows)
+        cells = f"{triangles[kind] / rows:.1f} | {changed[kind]} | {100 * part:.1f} ± {100 * error:.1f} |"
+        assert f"  | {names.get(kind, kind)} | {cells}" in page
+    assert changed["found"] > 2 * changed["random"]
+    assert changed["found"] >= max(changed["gold"], changed["balanced"])
 
 
 def test_what_is_said_of_decoding_is_what_was_measured() -> None:

@@ -218,7 +218,8 @@ def test_a_failing_run_does_not_stop_the_others(file: Path, tmp_path: Path) -> N
     ("change", "message"),
     [
         ({"runs": []}, "runs: found none"),
-        ({"task": "cooking"}, "unknown task 'cooking'"),
+        ({"task": "cooking"}, "experiment.yaml: unknown task 'cooking'"),
+        ({"results": "results"}, "results: found results; expected a .jsonl file"),
         ({"seeds": "1"}, "seeds"),
         ({"speed": 3}, "unknown setting 'speed'"),
         ({"runs": [{"preset": "clutrr/cpu"}, {"presets": "x"}]}, r"yaml\.runs, entry 2: unknown setting 'presets'"),

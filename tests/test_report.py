@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -278,7 +279,8 @@ def test_trials_on_validation_rows_are_listed_below_the_table(tmp_path: Path) ->
     report = write(tmp_path, [*runs([0.5, 0.7]), trial])
     assert all("data.test" not in cell for line in table_lines(report) for cell in line)
     text = report.path.read_text()
-    assert "`data.test=false`: valid k=10 75.0" in text
+    assert "Trials, with `data.test=false` each, scored on validation rows alone:" in text
+    assert "\n| `clutrr/cpu` | 1 seed | 75.0 |\n" in text
 
 
 def test_parts_of_the_test_rows_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -559,3 +561,13 @@ import edge_transformer.report
 sys.exit("matplotlib" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_committed_report_is_that_of_the_committed_records(tmp_path: Path) -> None:
+    """Whoever commits records makes the report too: `edge-transformer report`."""
+    root = Path(__file__).parents[1]
+    shutil.copytree(root / "results", tmp_path / "results", ignore=shutil.ignore_patterns("figures"))
+    made = build_report(tmp_path / "results", tmp_path / "RESULTS.md")
+    assert made.path.read_text(encoding="utf-8") == (root / "RESULTS.md").read_text(encoding="utf-8")
+    named = {path.relative_to(tmp_path) for path in made.figures}
+    assert named == {path.relative_to(root) for path in (root / "results/figures").iterdir()}

@@ -135,3 +135,13 @@ def test_the_best_recipe_is_compared_with_the_one_it_is_based_on() -> None:
         "Edge Transformer, `clutrr/best` (2 seeds) against Edge Transformer, `clutrr/cpu` (2 seeds): "
         "ahead at k=10 (+8.0 ± 0.7); behind at k=4 (-3.0 ± 0.7)."
     )
+
+
+def test_where_all_seeds_agree_they_tell_no_error() -> None:
+    [line] = model_statements(
+        table(
+            *runs("clutrr/cpu", *[{"k=3": 0.9, "k=9": 0.9}] * 3),
+            *runs("clutrr/cpu-gat", *[{"k=3": 0.95, "k=9": each} for each in (0.5, 0.6)], model="gat"),
+        )
+    )
+    assert line.endswith(": ahead at k=9 (+35.0 ± 5.0); not told apart at k=3.")

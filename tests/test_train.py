@@ -69,9 +69,12 @@ def assert_same_weights(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) 
 
 def test_learning_rate_rises_then_falls_to_zero() -> None:
     config = TrainConfig(epochs=1, batch_size=1, lr=1.0, warmup_steps=4)
-    rates = [learning_rate(config, step, total=12) for step in range(12)]
+    rates = [learning_rate(config, step, total=20) for step in range(20)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[4:] == pytest.approx([(12 - step) / 8 for step in range(4, 12)])
+    assert rates[4:] == pytest.approx([(20 - step) / 16 for step in range(4, 20)])
+    short = [learning_rate(config, step, total=10) for step in range(10)]
+    assert short[:3] == [0.5, 1.0, 1.0]  # a fifth of its steps, as it would hardly come down otherwise
+    assert short[-1] == 1 / 8
     assert learning_rate(TrainConfig(epochs=1, batch_size=1, lr=2.0), 0, total=1) == 2.0
 
 

@@ -64,7 +64,12 @@ class Experiment:
     def read(cls, path: str | Path) -> Experiment:
         """Read and check an experiment file."""
         experiment = from_dict(cls, read_yaml(Path(path)), str(path))
-        get_task(experiment.task)
+        try:
+            get_task(experiment.task)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
+        if not experiment.results.endswith(".jsonl"):  # found out now, and not when the first run has ended
+            raise UserError(f"{path}: results: found {experiment.results}; expected a .jsonl file")
         if not experiment.runs:
             raise UserError(f"{path}: runs: found none; expected a list of presets")
         if (experiment.data is None) == (not experiment.training_sets):

@@ -43,6 +43,9 @@ def explain(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the only question: a .svg or .png file.", show_default=False)
     ] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Also tell the strongest pivots of the query, layer by layer.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a question.")] = False,
     threads: ThreadsOption = None,
 ) -> None:
@@ -78,7 +81,8 @@ def explain(
             if as_json:
                 print(json_line(explanation.to_dict()), flush=True)
             else:
-                print(("\n" if number > 1 else "") + explanation.text(sys.stdout.encoding or "utf-8"), flush=True)
+                text = explanation.text(sys.stdout.encoding or "utf-8", layers)
+                print(("\n" if number > 1 else "") + text, flush=True)
             if figure is not None:
                 write_figure(draw_explanation(explanation), figure)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only

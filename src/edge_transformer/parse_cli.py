@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 
 import typer
 
-from .data.clutrr import no_text
-from .data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
-from .data.treebanks import ROW_OF_CONLLU, DependencySentence
+from .data.token_graphs import TokenGraph
+from .data.treebanks import DependencySentence
 from .errors import DataError, UserError
 from .lines import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
 
@@ -27,7 +26,7 @@ DEFAULT_MODEL = "cogs-small"
 BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models have a vector for each
 PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
 
-Sentence = str | tuple[str, ...]
+Tokens = tuple[str, ...]
 
 
 class Format(StrEnum):
@@ -56,7 +55,7 @@ Answer = Parsed | DependencySentence  # the latter from models of dependency tre
 class Parser(Protocol):
     """Models that this command can ask."""
 
-    def parse(self, sentences: Sequence[Sentence], /) -> Sequence[Answer]: ...
+    def parse(self, sentences: Sequence[str | Tokens], /) -> Sequence[Answer]: ...
 
 
 def parse(
@@ -131,7 +130,7 @@ def parse(
     if form is Format.conllu and isinstance(out, TextIOWrapper):
         out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
     if sentence is not None:
-        [answer] = parser.parse([_checked(sentence, "the sentence", None)])
+        [answer] = parser.parse([sentence.strip()])
         _print(_written(answer, form, ascii_only), out)
         _remark(answer, "")
         _draw(answer, svg)
@@ -194,7 +193,9 @@ def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[
 
 def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
     """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
-    waiting: list[tuple[int, Sentence]] = []
+    from .tasks.graph_parsing import read_sentence_lines
+
+    waiting: list[tuple[int, Tokens]] = []
     pairs = 0
 
     def answers() -> Iterator[tuple[int | None, Answer]]:
@@ -203,9 +204,9 @@ def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[
             yield from zip([line for line, _ in waiting], parsed, strict=True)
 
     try:
-        for line, sentence in _sentences(lines, source):
+        for line, sentence in read_sentence_lines(lines, source):
             waiting.append((line, sentence))
-            pairs += len(sentence.split() if isinstance(sentence, str) else sentence) ** 2
+            pairs += len(sentence) ** 2
             if pairs > BATCH_PAIRS or lines.pausing():
                 yield from answers()
                 waiting, pairs = [], 0
@@ -213,35 +214,6 @@ def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[
         yield from answers()
         raise
     yield from answers()
-
-
-def _sentences(lines: ArrivingLines, source: str) -> Iterator[tuple[int, Sentence]]:
-    """Sentences with the numbers of their lines; blank lines are passed over."""
-    number = 0
-    try:
-        for number, line in enumerate(lines, start=1):
-            text = line.removeprefix("\ufeff") if number == 1 else line
-            if text.strip():
-                yield number, _sentence_of_line(text, source, number)
-    except UnicodeDecodeError as error:
-        raise no_text(source, number, error) from error
-
-
-def _sentence_of_line(text: str, source: str, line: int) -> Sentence:
-    if ROW_OF_CONLLU.match(text):
-        raise DataError(source, line, "CoNLL-U", "sentences, one a line, or a model of dependency trees with --model")
-    value = text_or_json(text, source, line)
-    if isinstance(value, str):
-        return _checked(value, source, line)
-    return tokens_from_json({"tokens": value} if isinstance(value, list) else value, source, line)
-
-
-def _checked(text: str, source: str, line: int | None) -> str:
-    if len(text) > MAX_LINE:
-        raise DataError(source, line, f"{len(text)} characters", f"at most {MAX_LINE}")
-    if len(text.split()) > MAX_TOKENS:
-        raise DataError(source, line, f"{len(text.split())} words", f"at most {MAX_TOKENS}")
-    return text.strip()
 
 
 @contextmanager
@@ -289,7 +261,7 @@ def _diagram(answer: Answer) -> ArcDiagram:
 
 def _remark(answer: Answer, where: str) -> None:
     """Say on standard error what a reader of the answer should know."""
-    from .data.cogs_graphs import COLUMNS
+    from .data.cogs_graphs import COLUMNS, form_of_graph
     from .diagrams import visible
 
     if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special
@@ -298,7 +270,11 @@ def _remark(answer: Answer, where: str) -> None:
         words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
         print(f"warning: {where}never seen in training, so a guess: {words}", file=sys.stderr)
     if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
-        print(f"warning: {where}no logical form has this graph", file=sys.stderr)
+        try:
+            form_of_graph(answer.graph)
+        except DataError as error:
+            why = visible(f"found {error.found}; expected {error.expected}")
+            print(f"warning: {where}no logical form has this graph: {why}", file=sys.stderr)
 
 
 def _numbered(svg: Path, count: int) -> Path:

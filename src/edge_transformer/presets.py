@@ -90,7 +90,9 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if name.endswith((".yaml", ".yml")):
         file = Path(name)
     elif name not in preset_names():
-        raise UserError(f"unknown preset {name!r}; known are {', '.join(preset_names())}, or give a .yaml file")
+        known = preset_names()
+        near = [other for other in known if other.split("/")[0] == name.split("/")[0]] or known
+        raise UserError(f"unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file")
     values = read_yaml(file)
     for key, value in values.items():
         if key not in ("task", "base", *SECTIONS):

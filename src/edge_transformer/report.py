@@ -121,6 +121,7 @@ def _section(table: ResultTable, image: str) -> str:
         image,
         _parts(table),
         *(f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in statements if lines),
+        _trials(table),
         *table.notes,
         "\n".join(sources),
         "Made by:\n\n" + code_block(table.commands) if table.commands else "",
@@ -155,12 +156,28 @@ def _is_part(metric: str) -> bool:
 
 def _validation(table: ResultTable) -> list[str]:
     lines = []
-    for row in (*table.rows, *table.trials):
+    for row in table.rows:
         scores = [metric for metric in sorted(row.scores, key=natural) if is_validation(metric)]
         if scores:
             texts = [" ".join((escape(metric), *filter(None, _numbers(row, metric)))) for metric in scores]
             lines.append(f"{code_words(row.preset, row.options)}: {', '.join(texts)}")
     return lines
+
+
+def _trials(table: ResultTable) -> str:
+    """Runs with scores on validation rows alone, by which recipes are chosen."""
+    metrics = sorted({metric for row in table.trials for metric in row.scores}, key=natural)
+    if not metrics:
+        return ""
+    # What all trials have in common is said once: their own options are what they differ in.
+    options = [row.options.split(", ") if row.options else [] for row in table.trials]
+    common = [each for each in options[0] if all(each in others for others in options)]
+    lines = [["Preset", "Runs", *map(escape, metrics)], [":--", *["--:"] * (len(metrics) + 1)]]
+    for row, own in zip(table.trials, options, strict=True):
+        preset = code_words(row.preset, ", ".join(each for each in own if each not in common))
+        lines.append([preset, _runs(row), *(" ".join(filter(None, _numbers(row, metric))) for metric in metrics)])
+    shared = f", with {code(', '.join(common))} each" if common else ""
+    return f"Trials{shared}, scored on validation rows alone:\n\n" + _markdown_table(lines)
 
 
 def _markdown_cells(table: ResultTable, row: Row) -> list[str]:

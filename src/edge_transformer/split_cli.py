@@ -134,7 +134,10 @@ def hold_out(
     parts = hold_out(graphs, column, words, seed, source=source)
     asked = [replace(graphs[row], group=place) for row, place in parts.test.items()]
     write_token_graphs(folder / "train.jsonl", (graphs[row] for row in parts.train))
-    write_token_graphs(folder / "dev.jsonl", (graphs[row] for row in parts.dev))
+    if parts.dev:  # a file without rows is none that can be read
+        write_token_graphs(folder / "dev.jsonl", (graphs[row] for row in parts.dev))
+    else:
+        (folder / "dev.jsonl").unlink(missing_ok=True)  # of other rows
     write_token_graphs(folder / "test.jsonl", asked)
     print(f"{len(parts.train):,} training, {len(parts.dev):,} validation and {len(asked):,} test rows in {folder}")
 

@@ -64,9 +64,10 @@ def _against(edge: Row, rival: Row, metrics: Sequence[str]) -> str:
     names = f"{_name(edge)} against {_name(rival)}"
     shared = [metric for metric in metrics if metric in edge.scores and metric in rival.scores]
     errors = {metric: joint_error(edge.scores[metric], rival.scores[metric]) for metric in shared}
-    known = {metric: error for metric, error in errors.items() if error is not None}
-    if not known:
+    if not any(error is not None for error in errors.values()):
         return f"{names}: not told apart, as 1 seed has no standard error."
+    # Where all seeds of both agree, as they do on few test rows, they say nothing about the error.
+    known = {metric: error for metric, error in errors.items() if error}
     told: dict[str, list[str]] = {"ahead": [], "ahead by a little": [], "behind": [], "behind by a little": []}
     for metric, error in known.items():
         difference = edge.scores[metric].mean - rival.scores[metric].mean
@@ -105,4 +106,5 @@ The lists below the tables say the same in words, differences in points. They al
 where the presets belong together, such as `clutrr/cpu` and `clutrr/cpu-rat`: the difference of their means ± its
 standard error, √(one standard error² + the other²). Ahead or behind means by more than twice that error, "by a little"
 by more than once. Standard errors from 2 to {FEW_SEEDS - 1} seeds are hardly known
-themselves, so there this is a hint and no proof; with 1 seed nothing is said."""
+themselves, so there this is a hint and no proof; with 1 seed nothing is said, nor where all seeds of both models
+agree."""

@@ -93,8 +93,12 @@ class Sweep:
     def read(cls, path: str | Path) -> Sweep:
         """Read and check a sweep file."""
         sweep = from_dict(cls, {"name": Path(path).stem, **read_yaml(Path(path))}, str(path))
-        get_task(sweep.task)
-        sweep.run_config({name: _example(values, f"{path}: space.{name}") for name, values in sweep.space.items()})
+        example = {name: _example(values, f"{path}: space.{name}") for name, values in sweep.space.items()}
+        try:
+            get_task(sweep.task)
+            sweep.run_config(example)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
         return sweep
 
     def run_config(self, found: Mapping[str, Any], testing: bool = False) -> RunConfig:
@@ -244,7 +248,7 @@ class Search:
                     self._put_back(trial.number)
             trials = self._study.trials
             waiting = any(trial.state.name == "WAITING" for trial in trials)
-            if not waiting and len(counted(trials)) >= self.sweep.trials:
+            if not waiting and self._are_enough(counted(trials)):
                 return None
             # Another seed for each trial: processes with the same seed would all try the same values. Of several
             # machines, which no lock keeps from choosing at the same moment, each has its own.
@@ -257,6 +261,11 @@ class Search:
             held = lock(self._lock_file(chosen.number))
             assert held is not None, "a new trial has a new number"
             return chosen, held
+
+    def _are_enough(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Values that do not go together use up no trial, unless as many fail as were asked for."""
+        failed = sum(trial.state.name == "FAIL" for trial in trials)
+        return max(len(trials) - failed, failed) >= self.sweep.trials
 
     def _is_abandoned(self, trial: FrozenTrial) -> bool:
         """Whether a trial was begun here, by a process that is no more."""

@@ -66,5 +66,5 @@ def _show(search: Search) -> None:
         texts = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
         table.add_row(str(trial.number), f"{100 * (trial.value or 0.0):.2f}", *texts)
     out.print(table)
-    print("the best one, tested:")
+    print("to train the best one and test it:")
     print(f"  {search.sweep.command(best[0].params)}")

@@ -40,10 +40,14 @@ CHECKPOINT_FILE = "checkpoint.safetensors"
 
 
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
-    """Linear warm-up, then linear decay to 0. `step` counts from 0."""
-    if step < config.warmup_steps:
-        return config.lr * (step + 1) / config.warmup_steps
-    return config.lr * (total - step) / max(1, total - config.warmup_steps)
+    """Linear warm-up, then linear decay to 0. `step` counts from 0.
+
+    A short run, as on few rows, warms up for a fifth of its steps at most: the rate would never come down otherwise.
+    """
+    warmup = min(config.warmup_steps, total // 5)
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
+    return config.lr * (total - step) / max(1, total - warmup)
 
 
 class Trainer:

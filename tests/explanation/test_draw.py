@@ -65,7 +65,7 @@ def test_people_relations_weights_and_the_answer_are_shown() -> None:
     assert f"{explained.answer} ({explained.probability:.2f})" in texts(figure)
     assert explained.proof is not None
     for step in explained.proof.steps():
-        assert f"{step.strength:.2f} / {step.weight:.2f}" in texts(figure)
+        assert f"{step.layer}: {step.strength:.2f} / {step.weight:.2f}" in texts(figure)
     patches = figure.axes[0].patches
     assert sum(type(patch) is PathPatch for patch in patches) == len(explained.triangles) == 2
     assert sum(isinstance(patch, FancyArrowPatch) for patch in patches) == 3 + 1 + 1  # told, composed, the query

@@ -124,21 +124,25 @@ class Explanation:
         layers = tuple(replace(layer, reading=layer.reading.visible(encoding)) for layer in self.layers)
         return Explanation(story, self.reading.visible(encoding), self.proof and self.proof.visible(encoding), layers)
 
-    def text(self, encoding: str = "utf-8") -> str:
-        """The proof as an indented tree, for an output of this encoding."""
-        return "\n".join(self.visible(encoding)._lines())
+    def text(self, encoding: str = "utf-8", layers: bool = False) -> str:
+        """The proof as an indented tree, for an output of this encoding.
 
-    def _lines(self) -> Iterator[str]:
+        With `layers` it also tells, layer by layer, what the query was read as and through whom, as it does without a
+        proof.
+        """
+        return "\n".join(self.visible(encoding)._lines(layers))
+
+    def _lines(self, layers: bool) -> Iterator[str]:
         start, end = (self.story.names[node] for node in self.story.query)
         yield f"{start} -{self.answer}-> {end}  {self.reading.likelihood()}"
         if self.note:
             yield f"  note: {self.note}"
-        if self.proof is None:
-            yield from self._last_pivots()
-        elif not self.proof.premises:
-            yield f"  {self._told(self.proof)}"
-        else:
+        if self.proof and self.proof.premises:
             yield from self._because(self.proof, 1)
+        elif self.proof:
+            yield f"  {self._told(self.proof)}"
+        if layers or self.proof is None:
+            yield from self._layer_by_layer()
 
     def _because(self, claim: Claim, depth: int) -> Iterator[str]:
         names, pad = self.story.names, "  " * depth
@@ -159,7 +163,7 @@ class Explanation:
             return f"{start} <-{claim.relation}- {end}  (told the other way round)"
         return f"{start} -{claim.relation}-> {end}  (told)"
 
-    def _last_pivots(self) -> Iterator[str]:
+    def _layer_by_layer(self) -> Iterator[str]:
         for number, layer in enumerate(self.layers, start=1):
             found = ", ".join(
                 f"{self.story.names[pivot]} (strength {strength:.2f}, weight {weight:.2f})"

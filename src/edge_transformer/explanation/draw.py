@@ -26,7 +26,7 @@ Box = tuple[Point, Point]  # its middle and its size
 
 CAPTION = (
     "solid: told   dashed: composed, as the head reads it (probability)   "
-    "in a triangle: strength / attention weight; the darker, the stronger"
+    "in a triangle: layer, strength / attention weight; the darker, the stronger"
 )
 STEP_COLOURS = tuple(COLOURS[number] for number in (0, 2, 3, 4, 5))
 QUERY_COLOUR = COLOURS[1]
@@ -34,7 +34,7 @@ NAME_SIZE, LABEL_SIZE = 10.0, 8.5  # points
 FROM_ANGLE, TO_ANGLE = math.radians(205), math.radians(-25)  # of the arc that people stand on
 LEAST_RADIUS = 2.2
 LEAST_SIDE = 3.9  # half the width of the caption
-ARROW = 0.8  # between the boxes of neighbours
+ARROW = 1.0  # between the boxes of neighbours
 BEND = 0.12  # of lines that might lie on others, in their lengths
 BESIDE = 0.14  # from a line to a label that stands beside it
 LINE_BOX = (0.06, 0.06)  # what a point of a line takes of the room for labels
@@ -44,7 +44,7 @@ SECOND_CHOICE = 0.008  # square inches
 def draw_explanation(explanation: Explanation) -> Figure:
     """Draw the graph in an arc from the first node of the query to the second, with the proof inside it.
 
-    The stronger a triangle, the wider its edge and the darker its face; its strength and weight stand in it.
+    The stronger a triangle, the wider its edge and the darker its face; its layer, strength and weight stand in it.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def draw_explanation(explanation: Explanation) -> Figure:
         for step, colour in list(steps.items())[1:]:  # the first is the query
             assert step.strength is not None
             assert step.reading is not None
-            edge, label = (step.start, step.end), f"{step.relation} ({step.reading.probability:.2f})"
+            edge, label = (step.start, step.end), f"{step.relation} {step.reading.likelihood()}"
             lines.append(_Line(edge, curves[edge], label, colour, width=0.8 + 2.4 * step.strength))
         for line in lines:
             picture.draw_line(line)
@@ -177,7 +177,7 @@ class _Picture:
         return math.dist(start, end) < 1.1 * min(math.dist(self.places[0], place) for place in self.places[1:])
 
     def draw_triangle(self, step: Claim, colour: str, curves: dict[Edge, _Curve]) -> None:
-        """The face between the curves of its three edges, and its strength and weight."""
+        """The face between the curves of its three edges, and its layer, strength and weight."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -192,10 +192,10 @@ class _Picture:
         centre = (sum(x for x, _ in inside) / 6, sum(y for _, y in inside) / 6)
         spots = [
             (centre[0] + part * (x - centre[0]), centre[1] + part * (y - centre[1]))
-            for part in (0.0, 0.15, 0.3, 0.45)
+            for part in (0.0, 0.15, 0.3, 0.45, 0.6)
             for x, y in inside
         ]
-        self.write(f"{step.strength:.2f} / {step.weight:.2f}", spots, colour, bold=True)
+        self.write(f"{step.layer}: {step.strength:.2f} / {step.weight:.2f}", spots, colour, bold=True)
 
     def write(
         self,

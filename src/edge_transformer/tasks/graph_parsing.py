@@ -19,7 +19,8 @@ from ..data.clutrr import no_text
 from ..data.exchange import Exchange
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
-from ..data.token_graphs import MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
+from ..data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
+from ..data.treebanks import ROW_OF_CONLLU
 from ..data.vocab import Vocab
 from ..encoder import Encoded
 from ..errors import DataError, UserError
@@ -126,7 +127,7 @@ class GraphParser(TaskModel):
         waiting: list[tuple[str, ...]] = []
         edges = 0
         try:
-            for tokens in read_sentence_lines(lines, source):
+            for _, tokens in read_sentence_lines(lines, source):
                 waiting.append(tokens)
                 edges += len(tokens) ** 2
                 if edges > PREDICT_EDGES or pausing():
@@ -192,14 +193,19 @@ def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str
     return tokens_from_json(value, source, line)
 
 
-def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, ...]]:
-    """Sentences one a line, as JSON (`text_or_json`) or as text; blank lines are passed over."""
+def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The sentences of lines with their numbers: JSON (`text_or_json`) or text; blank lines are passed over."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
-            text = line.removeprefix("\ufeff").strip()
-            if text:
-                yield read_sentence(text_or_json(text, source, number), source, number)
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            if len(text) > MAX_LINE:
+                raise DataError(source, number, f"a line of {len(text)} characters", f"at most {MAX_LINE}")
+            if ROW_OF_CONLLU.match(text):
+                expected = "sentences, one a line, or a model of dependency trees with --model"
+                raise DataError(source, number, "CoNLL-U", expected)
+            if text.strip():
+                yield number, read_sentence(text_or_json(text, source, number), source, number)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
 
