@@ -150,3 +150,15 @@ def test_an_edge_told_both_ways_is_used_as_told() -> None:
     graph = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Ann"]], "query": ["Ann", "Bob"]}
     lines = et.explain(model(inverse_edges=True), graph).text().splitlines()
     assert lines[2:] == ["  Ann -son-> Bob  (told)"]
+
+
+def test_layers_are_told_where_they_are_asked_for() -> None:
+    explained = et.explain(model(), CHAIN)
+    plain, more = explained.text(), explained.text(layers=True)
+    assert more.startswith(plain + "\n  layer 1: ")
+    told = more.removeprefix(plain).strip().splitlines()
+    assert len(told) == len(explained.layers)
+    for line, layer in zip(told, explained.layers, strict=True):
+        pivot, weight, strength = layer.pivots[0]
+        strongest = f"{explained.story.names[pivot]} (strength {strength:.2f}, weight {weight:.2f})"
+        assert f"{layer.reading.answer} {layer.reading.likelihood()}; strongest pivots {strongest}" in line
