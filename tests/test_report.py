@@ -7,17 +7,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 import edge_transformer.report
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.figures import Points, draw_figure, save_figure
+from edge_transformer.figures import Points, draw_figure
 from edge_transformer.records import Record, append_record, latest_runs, scored_elsewhere
 from edge_transformer.report import Report, build_report, report_tables
 from edge_transformer.result_tables import ABOVE, BELOW, Row, result_tables
@@ -475,39 +473,6 @@ def test_terminal_tables_fit_80_columns() -> None:
 # Figures
 
 
-def test_figure_shows_what_it_is_given() -> None:
-    ours: dict[str, Points] = {
-        "Edge": {2: (1.0, 0.0), 3: (0.9, 0.02), 4: (0.7, None)},
-        "Other": {2: (0.8, 0.1)},
-        "none": {},
-    }
-    figure = draw_figure(ours, {"Edge": {3: (0.85, 0.01)}}, title="T", axis="k", score="accuracy", trained=(2, 3, 9))
-    (axes,) = figure.axes
-    lines = [line.get_xydata().tolist() for line in axes.lines]  # type: ignore[union-attr]
-    assert [[2, 100.0], [3, 90.0], [4, 70.0]] in lines
-    assert [[3.13, 85.0]] in lines
-    assert {text.get_text() for text in axes.texts} == {"seen in training", "Edge", "Other"}
-    assert (axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()) == ("T", "k", "accuracy")
-    assert axes.get_xlim() == (1.5, 4.5)
-    assert axes.get_ylim()[0] == 60  # the ten below 68
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "this library ± standard error",
-        "the paper ± standard error",
-    ]
-
-
-def test_labels_keep_their_distance() -> None:
-    series = {f"model {i}": {2: (0.9, None), 3: (0.5, None)} for i in range(9)}
-    (axes,) = draw_figure(series).axes
-    heights = sorted(text.get_position()[1] for text in axes.texts)
-    low, high = axes.get_ylim()
-    gaps = [b - a for a, b in pairwise(heights)]
-    assert min(gaps) >= 0.056 * (high - low) - 1e-9
-    assert heights[-1] <= high
-
-
 def test_ablations_have_a_figure_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[dict[str, Any]] = []
 
@@ -532,22 +497,6 @@ def test_ablations_have_a_figure_of_their_own(tmp_path: Path, monkeypatch: pytes
         "clutrr-trained-on-k-2-3-4.svg",
         "clutrr-trained-on-k-2-3-4-ablations.svg",
     ]
-
-
-def test_figures_need_points() -> None:
-    with pytest.raises(UserError, match="at least one series"):
-        draw_figure({"empty": {}})
-
-
-def test_saved_figures_are_whole_and_without_dates(tmp_path: Path) -> None:
-    figure = draw_figure({"$x_1$ & <b>": {2: (1.0, 0.01), 3: (0.9, 0.02)}})
-    svg, png = save_figure(figure, tmp_path / "figures" / "a.b")
-    assert (svg.name, png.name) == ("a.b.svg", "a.b.png")
-    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
-    assert "date" not in svg.read_text().lower()
-    assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert b"Software" not in png.read_bytes()
-    assert {path.name for path in svg.parent.iterdir()} == {"a.b.svg", "a.b.png"}
 
 
 def test_importing_the_report_does_not_import_matplotlib() -> None:
