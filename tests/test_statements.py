@@ -12,23 +12,12 @@ from edge_transformer.report import build_report
 from edge_transformer.result_tables import ResultTable, result_tables
 from edge_transformer.run import RunConfig
 from edge_transformer.statements import model_statements, paper_statements
+from record_cases import run
 
 
 def runs(preset: str, *scores: dict[str, float], **fields: Any) -> list[Record]:
-    """Finished runs that never were, one a seed."""
-    values: dict[str, Any] = {
-        "task": "clutrr",
-        "data": {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4"},
-        "model": "edge",
-        "preset": preset,
-        "overrides": {},
-        "minutes": 1.0,
-        "threads": 1,
-        "versions": {},
-        "command": f"train --preset {preset}",
-        "finished": "2025-03-01T12:00:00+00:00",
-    }
-    return [Record(seed=seed, metrics=metrics, **{**values, **fields}) for seed, metrics in enumerate(scores, 1)]
+    """One a seed."""
+    return [run(seed, metrics, preset=preset, **fields) for seed, metrics in enumerate(scores, start=1)]
 
 
 def table(*records: Record) -> ResultTable:
