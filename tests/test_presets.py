@@ -59,6 +59,11 @@ def test_settings_of_the_paper() -> None:
     assert RunConfig.from_preset("clutrr", "clutrr/paper", {}, 1).train.clip == 1.0
 
 
+def test_the_rival_of_the_best_parser_has_its_recipe_and_the_rivals_model() -> None:
+    rival, best, plain = (load_preset(f"cogs/{name}") for name in ("best-universal", "best", "cpu-universal"))
+    assert (rival["train"], rival["data"], rival["model"]) == (best["train"], best["data"], plain["model"])
+
+
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
