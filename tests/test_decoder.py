@@ -16,6 +16,7 @@ from edge_transformer.config import NORMS
 from edge_transformer.decoder import DecoderInput, EdgeSeq2Seq
 from edge_transformer.decoder_cache import FIRST_TARGETS
 from edge_transformer.decoder_kernel import LANES
+from edge_transformer.encoder import RECOMPUTE
 from seq2seq_cases import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
@@ -158,10 +159,10 @@ def test_a_random_number_of_layers_in_training() -> None:
     assert len({tuple(model(source, target).flatten().tolist()) for _ in range(60)}) == 7
 
 
-@pytest.mark.parametrize("checkpoint_layers", [False, True])
-def test_every_parameter_gets_a_gradient(checkpoint_layers: bool) -> None:
+@pytest.mark.parametrize("again", RECOMPUTE)
+def test_every_parameter_gets_a_gradient(again: str) -> None:
     model = make_model(tied=False, norm="pre", dropout=0.1).train()
-    assert_every_parameter_gets_a_gradient(model, checkpoint_layers)
+    assert_every_parameter_gets_a_gradient(model, again)
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------

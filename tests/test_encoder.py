@@ -14,6 +14,7 @@ import edge_transformer as et
 from edge_transformer import EdgeTransformer, EdgeTransformerConfig, Encoded
 from edge_transformer import encoder as encoder_module
 from edge_transformer.config import NORMS
+from edge_transformer.encoder import RECOMPUTE, recompute
 from edge_transformer.native import unavailable
 
 needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
@@ -236,12 +237,14 @@ def test_reading_the_nodes(norm: str) -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("what", ["hidden", "layers"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_layers_computed_again_give_the_same_gradients(tied: bool) -> None:
+def test_what_is_computed_again_gives_the_same_gradients(tied: bool, what: str) -> None:
     model = make_encoder(dropout=0.3, tied=tied).train()
     edges = random_edges(2, 4)
     gradients = []
-    for model.checkpoint_layers in (False, True):
+    for again in ("nothing", what):
+        recompute(model, again)
         torch.manual_seed(1)
         model.zero_grad()
         model(edges).square().sum().backward()
@@ -250,8 +253,8 @@ def test_layers_computed_again_give_the_same_gradients(tied: bool) -> None:
         torch.testing.assert_close(recomputed, plain, rtol=0, atol=0)
 
 
-def test_layers_computed_again_keep_less() -> None:
-    """Count what autograd keeps for the backward pass: with recomputation, one state of the edges a layer."""
+def test_what_is_computed_again_is_not_kept() -> None:
+    """Count what autograd keeps for the backward pass: with whole layers again, one state of the edges a layer."""
 
     def kept_by(model: EdgeTransformer) -> int:
         sizes: dict[int, int] = {}
@@ -270,9 +273,18 @@ def test_layers_computed_again_keep_less() -> None:
     state = edges.nbytes
     model = make_encoder(layers=6).train()
     plain = kept_by(model)
-    model.checkpoint_layers = True
-    assert kept_by(model) <= 6 * state + 1024  # random states are kept too
     assert plain > 6 * 10 * state
+    recompute(model, "hidden")
+    assert kept_by(model) <= plain - 6 * (4 + 2) * state + 1024  # random states are kept too
+    recompute(model, "layers")
+    assert kept_by(model) <= 6 * state + 1024
+    recompute(model, "nothing")
+    assert kept_by(model) == plain
+
+
+def test_what_can_be_computed_again() -> None:
+    with pytest.raises(ValueError, match="must be one of nothing, hidden, layers, not 'all'"):
+        recompute(make_encoder(), "all")
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3, 2), (2, 3, 3)])
@@ -333,11 +345,12 @@ def test_public_names_and_the_example_in_the_documentation() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"tied": False}, {"norm": "pre"}, {"norm": "paper", "attention_bias": False}, {"value": "left"}]
 )
-@pytest.mark.parametrize("checkpoint_layers", [False, True])
-def test_groups_of_different_sizes_are_as_if_alone(options: dict[str, Any], checkpoint_layers: bool) -> None:
+@pytest.mark.parametrize("again", RECOMPUTE)
+def test_groups_of_different_sizes_are_as_if_alone(options: dict[str, Any], again: str) -> None:
     torch.manual_seed(3)
     config = EdgeTransformerConfig(dim=8, heads=2, layers=3, **options)
-    model = EdgeTransformer(config, checkpoint_layers=checkpoint_layers).double()
+    model = EdgeTransformer(config).double()
+    recompute(model, again)
     groups = [torch.randn(b, n, n, 8, dtype=torch.float64, requires_grad=True) for b, n in ((2, 3), (1, 1), (4, 5))]
 
     def gradients(encoded: list[Encoded]) -> list[Tensor]:

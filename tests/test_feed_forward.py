@@ -74,7 +74,27 @@ def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch, p: float, hidden:
     net, rows = network(hidden=hidden, p=p), round(part * parts)
     x = torch.randn(rows, 8, dtype=torch.float64, requires_grad=True)
     monkeypatch.setattr(feed_forward, "draw_seed", lambda p: SEED if p else None)
-    assert_same(net, x, net(x), plain(net, x, factors_of(SEED, p, rows, hidden) if p else 1.0))
+    for net.keep_hidden in (True, False):
+        assert_same(net, x, net(x), plain(net, x, factors_of(SEED, p, rows, hidden) if p else 1.0))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+def test_a_hidden_layer_computed_again(code: str, p: float) -> None:
+    net, x = network(p=p), torch.randn(20, 8, dtype=torch.float64, requires_grad=True)
+    found, sizes = [], []
+
+    def keep(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    for net.keep_hidden in (True, False):
+        sizes.clear()
+        torch.manual_seed(1)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            out = net(x)
+        assert (max(sizes, default=0) >= 20 * 32) is net.keep_hidden
+        found.append((out, *torch.autograd.grad(out.sin().sum(), [x, *net.parameters()])))
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
 
 @needs_kernels
@@ -203,10 +223,11 @@ def test_operators() -> None:
     for operator, arguments in (
         (feed_forward._feed_forward, (x, *weights, 0.3, SEED, True)),
         (feed_forward._feed_forward, (x, *weights, 0.0, None, True)),
+        (feed_forward._feed_forward, (x, *weights, 0.3, SEED, False)),
         (feed_forward._feed_forward, (x.detach(), *(each.detach() for each in weights), 0.3, SEED, False)),
         (
             feed_forward._feed_forward_backward,
-            (x.detach(), x.detach(), weights[0].detach(), weights[2].detach(), torch.rand(4, 5).double(), 0.3),
+            (x.detach(), x.detach(), *(each.detach() for each in weights[:3]), torch.rand(4, 5).double(), 0.3, SEED),
         ),
     ):
         results = torch.library.opcheck(operator.overload, arguments)

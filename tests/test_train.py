@@ -23,6 +23,7 @@ from edge_transformer.checkpoint import load_checkpoint
 from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.kinship import generate
 from edge_transformer.errors import UserError
+from edge_transformer.feed_forward import FeedForward
 from edge_transformer.run import Hardware, RunConfig, TrainConfig
 from edge_transformer.train import CHECKPOINT_FILE, Trainer, learning_rate
 
@@ -106,12 +107,15 @@ def test_a_finished_run_is_not_trained_again(families: Path, tmp_path: Path) -> 
     assert again.train() == first
 
 
-def test_layers_computed_again_give_the_same_weights(families: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["hidden", "layers"])
+def test_what_is_computed_again_gives_the_same_weights(families: Path, tmp_path: Path, what: str) -> None:
     make_trainer(families, tmp_path / "plain").train()
     run = make_run()
-    hardware = Hardware("cpu", threads=1, checkpoint_layers=True)
+    hardware = Hardware("cpu", threads=1, recompute=what)
     trainer = Trainer(run, run.load_data(families), tmp_path / "again", hardware, "a command")
-    assert trainer.model.get_submodule("encoder").checkpoint_layers is True
+    encoder = trainer.model.get_submodule("encoder")
+    assert encoder.recompute == what
+    assert [each.keep_hidden for each in encoder.modules() if isinstance(each, FeedForward)] == [what == "layers"]
     trainer.train()
     assert_same_weights(weights(tmp_path / "plain"), weights(tmp_path / "again"))
 

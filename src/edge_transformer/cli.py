@@ -73,9 +73,9 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="32-true, 64-true or bf16-mixed.")] = "32-true",
     threads: ThreadsOption = None,
-    checkpoint_layers: Annotated[
-        bool, typer.Option("--checkpoint-layers", help="Less memory: compute layers again in the backward pass.")
-    ] = False,
+    recompute: Annotated[
+        str, typer.Option(help="Less memory: hidden or layers, to be computed again in the backward pass.")
+    ] = "nothing",
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
 ) -> None:
     """Train a model. The same command again resumes an interrupted run.
@@ -100,7 +100,7 @@ def train(
     from .train import Trainer
 
     get_task(task)
-    how = {"device": device, "precision": precision, "threads": threads, "checkpoint_layers": checkpoint_layers}
+    how = {"device": device, "precision": precision, "threads": threads, "recompute": recompute}
     hardware = from_dict(Hardware, how, "hardware")
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
     folder = out_folder or Path("runs") / run.folder_name(data)

@@ -94,7 +94,8 @@ class EdgeDecoder(EdgeTransformer):
             allowed = allowed & node_mask[:, None, :]
         own = normed.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]  # (B, T, dim)
         states = edges.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]
-        return self.final_norm(last._finish(states, own, last.attention.read(own, rows, columns, allowed)))
+        update = self._read_layer(last.attention.read, own, rows, columns, allowed)
+        return self.final_norm(last._finish(states, own, update))
 
     def start(self, source_edges: Tensor, node_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
         """What decoding from this source needs to remember."""
@@ -128,15 +129,14 @@ class EdgeSeq2Seq(nn.Module):
         max_distance: int = 32,
         output_bias: bool = False,
         engine: str = "auto",
-        checkpoint_layers: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
         self.source_input = TokenSequenceInput(source_tokens, config.dim, max_distance)
         self.target_tokens = None if target_tokens is None else nn.Embedding(target_tokens, config.dim)
         self.decoder_input = DecoderInput(config.dim, max_distance)
-        self.encoder = EdgeTransformer(config, engine, checkpoint_layers=checkpoint_layers)
-        self.decoder = EdgeDecoder(config, engine, checkpoint_layers=checkpoint_layers)
+        self.encoder = EdgeTransformer(config, engine)
+        self.decoder = EdgeDecoder(config, engine)
         self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:

@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from .config import EdgeTransformerConfig, StackConfig
+from .feed_forward import FeedForward
 from .layers import EdgeTransformerLayer
+
+RECOMPUTE = ("nothing", "hidden", "layers")
 
 
 class Encoded(NamedTuple):
@@ -24,13 +27,12 @@ class Encoded(NamedTuple):
 class Stack(nn.Module):
     """What everything that runs layers has: a depth that may be random in training, and a way to save memory.
 
-    With `checkpoint_layers`, training keeps only the states between layers and computes the inside of a layer again in
-    the backward pass: the time of one more forward pass, for one state a layer in memory.
+    `recompute` has what the backward pass computes again instead of keeping it; the function of that name sets it.
     """
 
-    def __init__(self, config: StackConfig, *, checkpoint_layers: bool = False) -> None:
+    def __init__(self, config: StackConfig) -> None:
         super().__init__()
-        self.config, self.checkpoint_layers = config, checkpoint_layers
+        self.config, self.recompute = config, "nothing"
 
     def _depth(self) -> int:
         """How many layers to run: all of them, or in training a random number where the configuration says so."""
@@ -39,9 +41,33 @@ class Stack(nn.Module):
         return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
 
     def _run_layer(self, layer: Callable[..., Any], *states: Any) -> Any:
-        if self.checkpoint_layers and torch.is_grad_enabled():
-            return checkpoint(layer, *states, use_reentrant=False)
-        return layer(*states)
+        return _call(layer, *states, again=self.recompute == "layers")
+
+    def _read_layer(self, layer: Callable[..., Any], *states: Any) -> Any:
+        """Run a last layer that computes only what is read: little work, for many small copies of states."""
+        return _call(layer, *states, again=self.recompute != "nothing")
+
+
+def _call(layer: Callable[..., Any], *states: Any, again: bool) -> Any:
+    if again and torch.is_grad_enabled():
+        return checkpoint(layer, *states, use_reentrant=False)
+    return layer(*states)
+
+
+def recompute(model: nn.Module, what: str) -> None:
+    """Say what the backward pass of a model computes again instead of keeping it: the same numbers in less memory.
+
+    "hidden"  the hidden layers of the feed-forward networks, and norms: about half of what training keeps, for the time
+              of a product and two norms a layer
+    "layers"  all but the states between layers, for the time of one more forward pass
+    """
+    if what not in RECOMPUTE:
+        raise ValueError(f"what to recompute must be one of {', '.join(RECOMPUTE)}, not {what!r}")
+    for module in model.modules():
+        if isinstance(module, Stack):
+            module.recompute = what
+        elif isinstance(module, FeedForward):
+            module.keep_hidden = what != "hidden"
 
 
 class Encoder(Stack, ABC):
@@ -56,8 +82,8 @@ class Encoder(Stack, ABC):
     takes_edges: ClassVar[bool] = True  # False: of the edges it is given, it looks at self-edges alone
     has_edge_states: ClassVar[bool] = True  # False: the edges it answers with are those it was given
 
-    def __init__(self, config: StackConfig, *, checkpoint_layers: bool = False) -> None:
-        super().__init__(config, checkpoint_layers=checkpoint_layers)
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
         self.read_dim = config.dim
 
     @abstractmethod
@@ -98,8 +124,8 @@ class EdgeTransformer(Encoder):
 
     config: EdgeTransformerConfig
 
-    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto", *, checkpoint_layers: bool = False) -> None:
-        super().__init__(config, checkpoint_layers=checkpoint_layers)
+    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
+        super().__init__(config)
         distinct = 1 if config.tied else config.layers
         self.layers = nn.ModuleList(EdgeTransformerLayer(config, engine) for _ in range(distinct))
         # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
@@ -122,7 +148,7 @@ class EdgeTransformer(Encoder):
         edges = self._run(edges, depth - 1, node_mask)
         last = self.layers[(depth - 1) % len(self.layers)]
         assert isinstance(last, EdgeTransformerLayer)
-        return self.final_norm(last.read(edges, pairs, node_mask))
+        return self.final_norm(self._read_layer(last.read, edges, pairs, node_mask))
 
     def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
@@ -139,7 +165,7 @@ class EdgeTransformer(Encoder):
             found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
         last = self.layers[(self.config.layers - 1) % len(self.layers)]
         assert isinstance(last, EdgeTransformerLayer)
-        found.append(last.read(edges, pairs, node_mask))
+        found.append(self._read_layer(last.read, edges, pairs, node_mask))
         return self.final_norm(torch.stack(found))
 
     def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from .attention import check_engine, grouped_triangular_attention, packed_triang
 from .config import EdgeTransformerConfig
 from .dropout import add_dropout
 from .feed_forward import FeedForward
+from .recomputing import kept_as_rule
 
 
 class TriangularAttention(nn.Module):
@@ -124,12 +126,16 @@ class EdgeTransformerLayer(nn.Module):
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         normed = self.attention_norm(edges)
-        return self._finish(edges, normed, self.attention(normed, node_mask, causal_from))
+        with self._not_kept(normed, self.attention_norm, edges):
+            update = self.attention(normed, node_mask, causal_from)
+        return self._finish(edges, normed, update)
 
     def forward_groups(self, edges: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
         """The same for graphs of several sizes: `[edges, dim] -> [edges, dim]`; see `TriangularAttention`."""
         normed = self.attention_norm(edges)
-        return self._finish(edges, normed, self.attention.forward_groups(normed, sizes))
+        with self._not_kept(normed, self.attention_norm, edges):
+            update = self.attention.forward_groups(normed, sizes)
+        return self._finish(edges, normed, update)
 
     def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""
@@ -158,10 +164,15 @@ class EdgeTransformerLayer(nn.Module):
         """From the attention's update to the end of the layer. Works on any set of edges."""
         edges = self._add(normed if self.norm == "released" else edges, update)
         normed = self.feed_forward_norm(edges)
-        update = self.feed_forward(normed)
+        with self._not_kept(normed, self.feed_forward_norm, edges):
+            update = self.feed_forward(normed)
         if self.norm == "paper":
             return F.dropout(update, self.dropout_p, self.training)
         return self._add(normed if self.norm == "released" else edges, update)
+
+    def _not_kept(self, normed: Tensor, norm: nn.LayerNorm, edges: Tensor) -> AbstractContextManager[None]:
+        """Where hidden layers are not kept for the backward pass, neither are the norms' results."""
+        return nullcontext() if self.feed_forward.keep_hidden else kept_as_rule(normed, lambda: norm(edges))
 
     def _add(self, residual: Tensor, update: Tensor) -> Tensor:
         return add_dropout(residual, update, self.dropout_p, self.training, fresh=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .checkpoint import read_json, write_json
 from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from .encoder import RECOMPUTE
 from .errors import UserError
 from .presets import SECTIONS, load_preset, override, yaml_value
 from .progress import bar
@@ -118,9 +119,10 @@ class Hardware:
     device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
     precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"
     threads: int | None = None
-    checkpoint_layers: bool = False  # compute layers again in the backward pass: the same numbers in less memory
+    recompute: str = "nothing"  # what of layers the backward pass computes again: "nothing" | "hidden" | "layers"
 
     def __post_init__(self) -> None:
+        require_choice(self, "recompute", RECOMPUTE)
         require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
 
 

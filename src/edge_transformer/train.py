@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from .checkpoint import load_checkpoint, save_checkpoint, save_model, write_json
 from .config import to_dict
 from .data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
-from .encoder import Stack
+from .encoder import recompute
 from .errors import UserError
 from .files import lock
 from .memory import keep_freed_memory
@@ -67,9 +67,7 @@ class Trainer:
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
         self.model: TaskModel = data.new_model(run.settings["model"])
-        for module in self.model.modules():
-            if isinstance(module, Stack):
-                module.checkpoint_layers = hardware.checkpoint_layers
+        recompute(self.model, hardware.recompute)
         self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
         self.optimizer = _optimizer(self.config, self.model)

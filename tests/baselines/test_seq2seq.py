@@ -17,6 +17,7 @@ from edge_transformer.baselines.seq2seq import (
     UniversalSeq2SeqTransformerConfig,
 )
 from edge_transformer.baselines.transformer import RelativePositions
+from edge_transformer.encoder import RECOMPUTE
 from seq2seq_cases import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
@@ -131,10 +132,10 @@ def test_a_universal_transformer_has_one_layer_a_side() -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("checkpoint_layers", [False, True])
-def test_every_parameter_gets_a_gradient(norm: str, checkpoint_layers: bool) -> None:
+@pytest.mark.parametrize("again", RECOMPUTE)
+def test_every_parameter_gets_a_gradient(norm: str, again: str) -> None:
     model = make_model(norm=norm, dropout=0.1).train()
-    assert_every_parameter_gets_a_gradient(model, checkpoint_layers)
+    assert_every_parameter_gets_a_gradient(model, again)
 
 
 def test_wrong_arguments_are_refused() -> None:

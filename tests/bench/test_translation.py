@@ -17,8 +17,9 @@ from edge_transformer.bench.tables import tables
 from edge_transformer.bench.timing import Watch
 from edge_transformer.bench.translation import (
     CACHED,
-    CHECKPOINTED,
     DECODING,
+    HIDDEN_AGAIN,
+    LAYERS_AGAIN,
     RECOMPUTED,
     decode_action,
     seq2seq_action,
@@ -30,6 +31,7 @@ from edge_transformer.bench.translation import (
 )
 from edge_transformer.bench.work import STEP
 from edge_transformer.decoder import EdgeSeq2Seq
+from edge_transformer.feed_forward import FeedForward
 from edge_transformer.presets import load_preset
 
 TINY = Configuration("x", Size(2, 9, 8, 2), 2)
@@ -97,7 +99,7 @@ def test_the_floor_has_the_products_of_a_step(monkeypatch: pytest.MonkeyPatch) -
     assert work[0] == work[1] - logits
 
 
-def test_layers_computed_again_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_computed_again_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[EdgeSeq2Seq] = []
     real = translation._model
 
@@ -106,12 +108,14 @@ def test_layers_computed_again_give_the_same_numbers(monkeypatch: pytest.MonkeyP
         return (made[-1], *real(*arguments)[1:])
 
     monkeypatch.setattr(translation, "_model", spy)
-    for engine in ("auto", CHECKPOINTED):
+    for engine in ("auto", HIDDEN_AGAIN, LAYERS_AGAIN):
         run(seq2seq_action(TINY, 0.0, engine))
-    kept, again = made
-    assert (kept.decoder.checkpoint_layers, again.decoder.checkpoint_layers) == (False, True)
-    for one, other in zip(kept.parameters(), again.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
+    assert [model.decoder.recompute for model in made] == ["nothing", "hidden", "layers"]
+    hidden = [{each.keep_hidden for each in model.modules() if isinstance(each, FeedForward)} for model in made]
+    assert hidden == [{True}, {False}, {True}]
+    for kept, *again in zip(*(model.parameters() for model in made), strict=True):
+        for other in again:
+            torch.testing.assert_close(kept.grad, other.grad)
 
 
 def test_sizes_are_those_of_the_presets() -> None:

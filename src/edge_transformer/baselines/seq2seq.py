@@ -128,8 +128,8 @@ class DecoderLayer(nn.Module):
 class DecoderStack(Stack):
     """Decoder layers one after the other."""
 
-    def __init__(self, config: Seq2SeqTransformerConfig, *, checkpoint_layers: bool = False) -> None:
-        super().__init__(config, checkpoint_layers=checkpoint_layers)
+    def __init__(self, config: Seq2SeqTransformerConfig) -> None:
+        super().__init__(config)
         self.positions = RelativePositions(config.dim, config.heads, config.max_distance)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(1 if config.tied else config.layers))
         self.final_norm = final_norm(config)
@@ -219,7 +219,6 @@ class TransformerSeq2Seq(nn.Module):
         target_tokens: int | None = None,
         *,
         output_bias: bool = False,
-        checkpoint_layers: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
@@ -228,8 +227,7 @@ class TransformerSeq2Seq(nn.Module):
         self.beginning = nn.Parameter(torch.randn(config.dim))  # like the embedding of a token
         self.positions = RelativePositions(config.dim, config.heads, config.max_distance)
         self.encoder = TransformerStack(config, tied=config.tied)
-        self.encoder.checkpoint_layers = checkpoint_layers
-        self.decoder = DecoderStack(config, checkpoint_layers=checkpoint_layers)
+        self.decoder = DecoderStack(config)
         self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:

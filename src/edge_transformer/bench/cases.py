@@ -15,8 +15,9 @@ from .sizes import Configuration, Size
 from .timing import Action
 from .translation import (
     CACHED,
-    CHECKPOINTED,
     DECODING,
+    HIDDEN_AGAIN,
+    LAYERS_AGAIN,
     RECOMPUTED,
     TOKEN,
     decode_action,
@@ -103,9 +104,12 @@ def _seq2seq(part: str, configuration: Configuration, engines: tuple[str, ...], 
         sized = replace(configuration, size=size)
         if name == FLOOR:
             return seq2seq_floor(sized, device)
-        return seq2seq_action(sized, configuration.dropout if name == DROPOUT else 0.0, device=device)
+        engine = name if name == HIDDEN_AGAIN else "auto"
+        return seq2seq_action(sized, configuration.dropout if name == DROPOUT else 0.0, engine, device)
 
-    return replace(_layers(part, configuration, engines, device), build=build)
+    case = _layers(part, configuration, engines, device)
+    aims = dict(zip((PLAIN, DROPOUT, HIDDEN_AGAIN), configuration.aims, strict=False))
+    return replace(case, names=(*case.names, HIDDEN_AGAIN), build=build, aims=aims)
 
 
 def _seq2seq_memory(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
@@ -113,12 +117,12 @@ def _seq2seq_memory(part: str, configuration: Configuration, engines: tuple[str,
         part,
         f"{configuration.name}, {configuration.layers} layers",
         configuration.size,
-        (*engines, CHECKPOINTED),
+        (*engines, HIDDEN_AGAIN, LAYERS_AGAIN),
         lambda size, engine: seq2seq_action(replace(configuration, size=size), 0.0, engine, device),
         what=(PEAK,),
         reference="einsum" if "einsum" in engines else None,
         layers=configuration.layers,
-        aims=dict(zip((CHECKPOINTED,), configuration.aims, strict=False)),
+        aims={name: aim for name in (HIDDEN_AGAIN, LAYERS_AGAIN) for aim in configuration.aims},
     )
 
 

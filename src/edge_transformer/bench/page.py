@@ -29,8 +29,9 @@ ABOUT = {
     "seq2seq": "Forward and backward, from tokens to the gradients of all weights, 13 nodes of the source and the rest "
     "of the target; the *floor* is that of encoder and decoder, whose last layer is read at the loop edges of the "
     "target alone. The process keeps freed memory.",
-    "seq2seq-memory": "Measured as the memory of the attention. *Layers again* is the fastest engine with "
-    "`--checkpoint-layers`: the backward pass computes each layer again, with the same numbers.",
+    "seq2seq-memory": "Measured as the memory of the attention. *Hidden again* and *layers again* "
+    "are the fastest engine with `--recompute hidden` and `--recompute layers`, which have the backward pass compute "
+    "the hidden layers of feed-forward networks, or whole layers, again, with the same numbers.",
     "memory": "The most memory in use while forward and backward run, above what was in use when the inputs were "
     "ready. Each number is from a process of its own.",
 }

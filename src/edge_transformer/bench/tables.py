@@ -49,7 +49,7 @@ class Table:
         case, size, *others = self.header
         result.add_column(Text(f"{case}\n{size}"))
         for number, name in enumerate(others):
-            result.add_column(Text(name), justify="right" if number else "left", no_wrap=True)
+            result.add_column(Text("\n".join(name.rsplit(" ", 1))), justify="right" if number else "left", no_wrap=True)
         for first, second, *cells in self.rows:
             result.add_row(Text(f"{first}\n{second}"), *(Text(_BREAK.sub("\n", cell)) for cell in cells))
         return result

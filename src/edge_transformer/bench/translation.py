@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from ..config import EdgeTransformerConfig
 from ..decoder import EdgeSeq2Seq
+from ..encoder import recompute
 from .sizes import Configuration
 from .timing import Action, Watch
 from .work import STEP, Floor
 
 DECODING, TOKEN = "decoding", "one token"
 RECOMPUTED, CACHED = "recomputed", "cached"
-CHECKPOINTED = "layers again"  # --checkpoint-layers: the backward pass computes layers again instead of keeping them
+HIDDEN_AGAIN, LAYERS_AGAIN = "hidden again", "layers again"  # --recompute hidden, --recompute layers
 SLICES = 5  # of a target, where every token is computed from nothing: one prefix of each is timed
 _SOURCES, _TOKENS = 13, 100  # words of a question; the vocabulary
 
@@ -99,11 +100,12 @@ def token_action(configuration: Configuration, name: str, device: str = "cpu") -
 def seq2seq_action(configuration: Configuration, dropout: float, engine: str = "auto", device: str = "cpu") -> Action:
     """Forward and backward of a training step, from tokens to the gradients of all weights.
 
-    CHECKPOINTED as the engine is the usual one with layers computed again.
+    HIDDEN_AGAIN or LAYERS_AGAIN as the engine is the usual one with that computed again.
     """
-    again = engine == CHECKPOINTED
-    model, source, target = _model(replace(configuration, dropout=dropout), "auto" if again else engine, device, again)
-    model.train()
+    again = {HIDDEN_AGAIN: "hidden", LAYERS_AGAIN: "layers"}.get(engine, "nothing")
+    used = engine if again == "nothing" else "auto"
+    model, source, target = _model(replace(configuration, dropout=dropout), used, device)
+    recompute(model.train(), again)
 
     def action(watch: Watch) -> None:
         model.zero_grad()
@@ -141,9 +143,7 @@ def _one_after_the_other(actions: list[Floor]) -> Action:
     return run
 
 
-def _model(
-    configuration: Configuration, engine: str, device: str, checkpoint_layers: bool = False
-) -> tuple[EdgeSeq2Seq, Tensor, Tensor]:
+def _model(configuration: Configuration, engine: str, device: str) -> tuple[EdgeSeq2Seq, Tensor, Tensor]:
     """A model in evaluation mode, with sources and targets as long as the size says."""
     size = configuration.size
     config = EdgeTransformerConfig(
@@ -154,7 +154,7 @@ def _model(
         attention_bias=configuration.attention_bias,
     )
     torch.manual_seed(1)
-    model = EdgeSeq2Seq(config, _TOKENS, engine=engine, checkpoint_layers=checkpoint_layers).to(device).eval()
+    model = EdgeSeq2Seq(config, _TOKENS, engine=engine).to(device).eval()
     random = torch.Generator().manual_seed(1)
 
     def draw(length: int) -> Tensor:
