@@ -15,11 +15,15 @@ PLACES = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]])
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("characters", [0, 6])
 @pytest.mark.parametrize("max_distance", [None, 2])
-def test_edges_are_those_of_the_plain_way(ends: bool, characters: int, max_distance: int | None) -> None:
+@pytest.mark.parametrize("word_dim", [None, 8, 5])
+def test_edges_are_those_of_the_plain_way(
+    ends: bool, characters: int, max_distance: int | None, word_dim: int | None
+) -> None:
     torch.manual_seed(1)
-    input_ = WordInput(4, 6, 8, characters=characters, max_distance=max_distance, ends=ends, dropout=0.5).eval()
-    if input_.ends is not None:
-        torch.nn.init.normal_(input_.ends.weight)
+    options = {"characters": characters, "max_distance": max_distance, "ends": ends, "word_dim": word_dim}
+    input_ = WordInput(4, 6, 8, dropout=0.5, **options).double().eval()  # type: ignore[arg-type]
+    for parameter in input_.parameters():
+        torch.nn.init.normal_(parameter)  # some start at zero
     edges = input_(WORDS, LETTERS, PLACES)
     assert edges.shape == (2, 5, 5, 8)
     for row, places in enumerate(PLACES.tolist()):
@@ -31,12 +35,20 @@ def test_edges_are_those_of_the_plain_way(ends: bool, characters: int, max_dista
             nodes.append(node)
         for i, first in enumerate(nodes):
             for j, second in enumerate(nodes):
-                expected = first.clone() if i == j else torch.zeros(8)
+                loop = first if input_.nodes is None else input_.nodes(first)
+                expected = loop.clone() if i == j else torch.zeros(8, dtype=torch.float64)
                 if input_.distances is not None:
                     expected = expected + input_.distances.weight[min(2, max(-2, i - j)) + 2]
                 if input_.ends is not None:
                     expected = expected + input_.ends(first)[:8] + input_.ends(second)[8:]
                 torch.testing.assert_close(edges[row, i, j], expected)
+
+
+def test_letters_alone_tell_words_apart_at_first() -> None:
+    with_letters, without = WordInput(4, 6, 8, characters=6), WordInput(4, 6, 8)
+    assert not with_letters.words.weight.any()
+    assert with_letters(WORDS, LETTERS, PLACES)[0, 1, 1].any()
+    assert without.words.weight.all()
 
 
 def test_words_are_dropped_in_training_only() -> None:

@@ -80,6 +80,9 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         ("cogs", model): {"train": {"steps": None}, "data": _ADDED_TO_COGS}
         for model in ("edge", "rat", "rrat", "transformer", "universal")
     },
+    **{
+        ("dependency", model): {"model": {"word_dim": None}} for model in ("edge", "transformer", "universal", "bilstm")
+    },
     **{("seq2seq", model): {"data": _ADDED_TO_SEQ2SEQ} for model in ("edge", "transformer", "universal")},
 }
 

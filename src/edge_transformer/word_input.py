@@ -17,6 +17,7 @@ class WordInput(nn.Module):
 
     words, letters: how many numbers they may have. characters: filters of the character model; 0 for none.
     max_distance: distances are clipped here; None where the encoder sees them in another way.
+    word_dim: how many numbers a word's vector has; where it is not dim, self-edges get a linear image of it too.
     """
 
     def __init__(
@@ -29,16 +30,21 @@ class WordInput(nn.Module):
         max_distance: int | None = 16,
         ends: bool = False,
         dropout: float = 0.0,
+        word_dim: int | None = None,
     ) -> None:
         super().__init__()
         self.max_distance, self.dropout_p = max_distance, dropout
-        self.words = nn.Embedding(words, dim)
-        self.root = nn.Parameter(torch.randn(dim))
-        self.characters = CharacterModel(letters, characters, dim) if characters else None
+        width = word_dim or dim
+        self.words = nn.Embedding(words, width)
+        self.root = nn.Parameter(torch.randn(width))
+        self.characters = CharacterModel(letters, characters, width) if characters else None
+        if self.characters is not None:
+            nn.init.zeros_(self.words.weight)  # chance would drown what the letters say of seldom words
+        self.nodes = nn.Linear(width, dim, bias=False) if width != dim else None
         self.distances = None if max_distance is None else nn.Embedding(2 * max_distance + 1, dim)
         if self.distances is not None:
             nn.init.xavier_uniform_(self.distances.weight)
-        self.ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+        self.ends = nn.Linear(width, 2 * dim, bias=False) if ends else None
         if self.ends is not None:
             nn.init.zeros_(self.ends.weight)  # words are large beside distances, which would not be heard at first
 
@@ -48,13 +54,14 @@ class WordInput(nn.Module):
         words: `[types]` numbers of words; letters: `[types, most]`; places: `[batch, n]` numbers of types ->
         `[batch, n + 1, n + 1, dim]`
         """
-        types = self.words(words)  # (types, dim)
+        types = self.words(words)  # (types, word_dim)
         if self.characters is not None:
             types = types + self.characters(letters)
-        nodes = F.embedding(places, types)  # (B, n, dim)
-        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)  # (B, n + 1, dim)
+        nodes = F.embedding(places, types)  # (B, n, word_dim)
+        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)  # (B, n + 1, word_dim)
         nodes = F.dropout(nodes, self.dropout_p, self.training)
-        edges = torch.diag_embed(nodes.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
+        loops = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
+        edges = torch.diag_embed(loops.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
         if self.distances is not None and self.max_distance is not None:
             position = torch.arange(nodes.shape[1], device=nodes.device)
             distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)

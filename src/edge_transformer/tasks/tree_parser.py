@@ -37,6 +37,7 @@ class TreeParserOptions:
     scores: str = "pairs"  # "pairs": a label or null for each pair | "heads": a softmax over heads, then a label
     max_distance: int = 16  # relative positions are clipped here
     characters: int = 0  # filters of the character model; 0 for none
+    word_dim: int | None = None  # numbers in the vector of a word; as many as in a state unless said otherwise
     ends: bool = False  # words are added to all edges that start or end at them, not only to their self-edges
     input_dropout: float = 0.0  # of the vectors of words
     arc_dim: int = 128  # of the biaffine scores of encoders without states of pairs
@@ -46,6 +47,8 @@ class TreeParserOptions:
         require_choice(self, "scores", ("pairs", "heads"))
         require_positive(self, "max_distance", "arc_dim", "label_dim")
         require_fraction(self, "input_dropout")
+        if self.word_dim is not None:
+            require_positive(self, "word_dim")
         if self.characters < 0:
             raise ValueError(f"characters must not be negative, but is {self.characters}")
 
@@ -73,6 +76,7 @@ class TreeParser(TaskModel):
             max_distance=options.max_distance if self.encoder.takes_edges else None,
             ends=options.ends and self.encoder.takes_edges,
             dropout=options.input_dropout,
+            word_dim=options.word_dim,
         )
         self.head: EdgeLabelHead | BiaffineLabelHead
         if self.encoder.has_edge_states:
