@@ -242,8 +242,11 @@ def test_what_is_said_of_decoding_is_what_was_measured() -> None:
     assert newer["command"] in text
     of = {(each["part"], each["case"], each["name"]): each for each in newer["measurements"]}
     step = "cfq/paper, 6 layers, dropout 0.1"
-    plain, dropout = (of["seq2seq", step, name]["ratio"] for name in ("step", "step with dropout"))
-    memory, again = (of["seq2seq-memory", "cfq/paper, 6 layers", name]["ratio"] for name in ("native", "layers again"))
+    names = ("step", "step with dropout", "hidden again")
+    plain, dropout, slower = (of["seq2seq", step, name]["ratio"] for name in names)
+    names = ("native", "hidden again", "layers again")
+    memory, hidden, layers = (of["seq2seq-memory", "cfq/paper, 6 layers", name]["ratio"] for name in names)
     time = f"{plain:.2f} times the time of its matrix products ({dropout:.2f} with dropout)"
-    assert f"{time}, and {memory:.2f} of the memory that the einsum engine needs;" in text
-    assert f"once more in the backward pass, {again:.2f} of it." in text
+    assert f"{time}, and {memory:.2f} of the memory that the einsum engine needs." in text
+    assert f"{slower:.2f} times the time of its products and {hidden:.2g} of that memory;" in text
+    assert f"computes all of every layer again, {layers:.2g} of it." in text

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.table import Table as RichTable
@@ -47,9 +47,10 @@ class Table:
         )
         # Two lines a row, to fit into 80 columns: the size below the case, a ratio below its number.
         case, size, *others = self.header
-        result.add_column(Text(f"{case}\n{size}"))
+        result.add_column(Text(f"{case}\n{size}"), min_width=10)
         for number, name in enumerate(others):
-            result.add_column(Text("\n".join(name.rsplit(" ", 1))), justify="right" if number else "left", no_wrap=True)
+            justify: Literal["left", "right"] = "right" if number else "left"
+            result.add_column(Text("\n".join(name.rsplit(" ", 1))), justify=justify, no_wrap=number > 0)
         for first, second, *cells in self.rows:
             result.add_row(Text(f"{first}\n{second}"), *(Text(_BREAK.sub("\n", cell)) for cell in cells))
         return result
