@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from collections.abc import Iterable, Mapping
 from itertools import permutations
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyparsing import ParseException
+from rdflib.plugins.sparql.parser import parseQuery
 
 from edge_transformer.data.cfq import read_cfq_rows
 from edge_transformer.data.pairs import Pair, read_pair_file
@@ -66,6 +69,30 @@ def test_queries_that_can_be_run() -> None:
         f"{prefix}SELECT (count(*) AS ?count) WHERE {{ M0 ns:film.editor.film M1 }}"
     )
     assert runnable([]) == prefix
+
+
+def is_standard(query: str) -> bool:
+    """Whether rdflib reads a query, with entities in the places of M0, M1, ..."""
+    try:
+        parseQuery(re.sub(r"\bM(\d+)\b", r"ns:m.0\1", query))
+    except ParseException:
+        return False
+    return True
+
+
+def test_queries_that_can_be_run_are_standard() -> None:
+    assert is_standard(runnable(WORDS))
+    assert is_standard(runnable([word.lower() for word in WORDS]))
+    assert not is_standard(" ".join(WORDS))
+    assert not is_standard(runnable(WORDS[:-1]))
+
+
+@pytest.mark.skipif(not CFQ.is_dir(), reason=f"needs {CFQ}")
+def test_real_queries_that_can_be_run_are_standard() -> None:
+    rows = list(read_pair_file(CFQ / "mcd1/test.tsv.gz"))[::100]
+    broken = [row.target for row in rows if not is_standard(runnable([word.lower() for word in row.target]))]
+    assert len(rows) > 100
+    assert broken == []
     assert are_words_of_queries(["select", "WHERE", "}", "{", "x"])
     assert not are_words_of_queries(["select", "where", "("])
 
