@@ -35,7 +35,8 @@ class WordInput(nn.Module):
         super().__init__()
         self.max_distance, self.dropout_p = max_distance, dropout
         width = word_dim or dim
-        self.words = nn.Embedding(words, width)
+        # Its gradient has the rows of the words in use alone, which are added to those of the batch's other parts.
+        self.words = nn.Embedding(words, width, sparse=True)
         self.root = nn.Parameter(torch.randn(width))
         self.characters = CharacterModel(letters, characters, width) if characters else None
         if self.characters is not None:

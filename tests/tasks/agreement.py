@@ -16,7 +16,7 @@ def gradients_of(model: nn.Module, loss: Tensor) -> dict[str, Tensor]:
     gradients = {}
     for name, weight in model.named_parameters():
         assert weight.grad is not None, name
-        gradients[name] = weight.grad
+        gradients[name] = weight.grad.to_dense()  # tables of words have sparse ones
     return gradients
 
 

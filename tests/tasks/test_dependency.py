@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import edge_transformer as et
+import two_processes
 from edge_transformer.data.treebank_folders import TreebankData
 from edge_transformer.data.treebanks import DependencySentence, read_conllu, tree_problem, write_conllu
 from edge_transformer.data.words import UNKNOWN
@@ -293,6 +294,12 @@ def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: i
     assert all(tree_problem(each.heads) is None for each in parsed)
     write_conllu(tmp_path / "out.conllu", parsed)
     assert list(read_conllu(tmp_path / "out.conllu")) == parsed
+
+
+def test_two_processes_take_the_same_steps_as_one(trees: list[DependencySentence], tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5])
+    nothing_drawn = {"model.dropout": 0.0, "model.input_dropout": 0.0, "data.unknown": 0.0, "train.epochs": 2}
+    two_processes.assert_same_step("dependency", folder, {**TINY, **nothing_drawn}, tmp_path)
 
 
 def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence], tmp_path: Path) -> None:
