@@ -40,7 +40,12 @@ def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -
 def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere: no such folder"):
         et.load(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"config\.json: No such file"):
+    with pytest.raises(UserError, match=r": found no config\.json; expected the folder of a trained model$"):
+        et.load(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(
+        UserError, match=r"config\.json: its training has not finished; the command that started it goes on"
+    ):
         et.load(tmp_path)
     save_model(model, "clutrr", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.main import get_command
 
+import edge_transformer as et
 from command_line import SMALL, Result, cells, generate_small, refused, run
 from edge_transformer import cli
 from edge_transformer.records import read_record, read_records
@@ -265,6 +268,23 @@ def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: 
     assert message == f"{tmp_path}: found neither *test.jsonl nor *test.csv; expected one of them"
 
 
+def test_scores_too_many_for_the_terminal_are_listed_below_each_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns, abreast in ((80, 1), (81, 1), (82, 9), (200, 9)):
+        monkeypatch.setattr(cli, "out", Console(width=columns))
+        cli._print_scores("a run", {f"k={number}": 1.0 for number in range(2, 11)} | {"loss": 0.5})
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert lines[4].count("100.0") == abreast
+        assert "…" not in "".join(lines)
+
+
+def test_version() -> None:
+    assert run("--version").out == f"edge-transformer {et.__version__}\n"
+    assert et.__version__ == metadata.version("edge-transformer")
+
+
 def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], tmp_path: Path) -> None:
     line = json.dumps({"edges": [["a", "boss", "b"]], "query": ["a", "b"], "target": "clerk"}) + "\n"
     for name in ("train.jsonl", "test.jsonl"):
@@ -427,6 +447,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, tmp_
     def break_down(*arguments: Any) -> None:
         raise ZeroDivisionError("a bug of ours")
 
+    (tmp_path / "train.jsonl").write_text("{}")
     monkeypatch.setattr("edge_transformer.data.graphs.read_folder", break_down)
     with pytest.raises(ZeroDivisionError, match="a bug of ours"):
         run("data", "info", str(tmp_path))

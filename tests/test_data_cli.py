@@ -59,6 +59,24 @@ def test_generate_does_not_mix_two_data_sets(families: Path, tmp_path: Path) -> 
     assert read_clutrr(folder) == read_clutrr(families)
 
 
+@pytest.mark.parametrize("name", ["train.jsonl", "test.tsv", "dev.conllu"])
+def test_generate_does_not_mix_families_with_data_of_another_kind(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    arguments = ["--rows", "20", "--test-rows", "2", "--train-k", "2", "--test-k", "2"]
+    message = refused("data", "generate", "clutrr", *arguments, "--out", str(tmp_path))
+    assert message.startswith(f"{tmp_path}: has other data in it, {name};")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_info_needs_a_folder_of_data(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    expected = "train.conllu, train.tsv, train.jsonl or CLUTRR's *_train.csv, and files to test on beside it"
+    message = f"{tmp_path}: found no data; expected {expected} (docs/your-own-data.md)"
+    assert refused("data", "info", str(tmp_path)) == message
+    message = f"{tmp_path}/notes.txt: found a file; expected a folder of data"
+    assert refused("data", "info", f"{tmp_path}/notes.txt") == message
+
+
 @pytest.mark.parametrize("option", ["--train-k", "--test-k"])
 @pytest.mark.parametrize("value", ["", "two", "2,,3", "2-", "-3", "4-2", "2.5", "2,3,x", "0-99999", "9" * 5000, "²"])
 def test_lengths_that_are_none(option: str, value: str, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_circles_are_refused(length: int, tmp_path: Path, monkeypatch: pytest.Mo
         ("task: 3\n", "task: found 3; expected a name"),
         ("base: 3\n", "base: found 3; expected a name"),
         ("base:\n", "base: found None; expected a name"),
-        ("base: nothing/here\n", "unknown preset 'nothing/here'"),
+        ("base: nothing/here\n", r"broken\.yaml: unknown preset 'nothing/here'"),
         ("base: nowhere.yaml\n", r"nowhere\.yaml: No such file"),
     ],
 )
@@ -144,7 +144,7 @@ def test_broken_files(text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, broken=text)
     with pytest.raises(UserError, match=message) as caught:
         load_preset(str(path))
-    assert str(tmp_path) in str(caught.value) or "nothing/here" in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -134,6 +134,7 @@ def test_queries_that_can_be_run(run: str) -> None:
         (["x " * 600], "the text:1: found 600 words; expected 1 to 512"),
         (["--limit", "0"], "a limit of 0 words"),
         (["--input", "no-such-file"], "no-such-file: No such file"),
+        ([], "standard input: found no text; expected one a line"),
     ],
 )
 def test_what_is_refused(arguments: list[str], message: str, run: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return metadata.version("edge-transformer")
     if name in _HOMES:
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value

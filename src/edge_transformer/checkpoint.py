@@ -21,6 +21,7 @@ from .tasks.base import TaskModel
 MODEL_FORMAT = "edge-transformer model 1"
 CHECKPOINT_FORMAT = "edge-transformer checkpoint 1"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+RUN_FILE = "run.json"  # in a run's folder from its first moment on: what is to be done
 BUNDLED = Path(__file__).parent / "bundled"  # trained models that come with the package, one folder each
 
 
@@ -54,6 +55,11 @@ def load_with_task(path: str | Path) -> tuple[TaskModel, Task]:
                 f"or one of {', '.join(bundled_models())}"
             )
         folder = BUNDLED / str(path)
+    if not (folder / CONFIG_FILE).exists():
+        found = f"{folder}: found no {CONFIG_FILE}"
+        if (folder / RUN_FILE).exists():
+            raise UserError(f"{found}: its training has not finished; the command that started it goes on with it")
+        raise UserError(f"{found}; expected the folder of a trained model")
     config = read_json(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT:
         raise UserError(f"{folder / CONFIG_FILE}: found format {config.get('format')!r}; expected {MODEL_FORMAT!r}")

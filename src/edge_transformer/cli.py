@@ -10,7 +10,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 from .contents_cli import contents
 from .derive_cli import derive
@@ -23,7 +24,7 @@ from .sweep_cli import sweep
 from .translate_cli import translate
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
-MAX_SCORES_ABREAST = 12  # more go below each other
+MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -55,6 +56,23 @@ out = Console(highlight=False)  # results; progress and errors go to standard er
 DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data.", show_default=False)]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        print(f"edge-transformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Edge Transformers: a vector on every pair of nodes, updated by triangular attention."""
 
 
 @app.command()
@@ -173,10 +191,10 @@ def evaluate(
     """
     import torch
 
-    from .checkpoint import load_with_task
+    from .checkpoint import RUN_FILE, load_with_task
     from .progress import bar
     from .records import append_record, read_record, scored_elsewhere
-    from .run import RECORD_FILE, RUN_FILE, SavedRun
+    from .run import RECORD_FILE, SavedRun
     from .tasks.graph_parsing import GraphParser
     from .tasks.seq2seq import Seq2SeqData
 
@@ -346,17 +364,15 @@ def _lengths(option: str, text: str) -> list[int]:
 def _print_scores(title: str, scores: dict[str, float]) -> None:
     print(title)  # whole on its line, where a title of the table would be folded to its width
     shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
-    table = Table(show_header=len(shown) <= MAX_SCORES_ABREAST)
-    if table.show_header:
-        for name in shown:
-            table.add_column(name, justify="right")
-        table.add_row(*shown.values())
-    else:
-        table.add_column()
-        table.add_column(justify="right")
-        for name, value in shown.items():
-            table.add_row(name, value)
-    out.print(table)
+    abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
+    abreast.add_row(*shown.values())
+    if Measurement.get(out, out.options.update(max_width=MAX_WIDTH), abreast).maximum <= out.width:
+        out.print(abreast)
+        return
+    below = Table(Column(), Column(justify="right"), show_header=False)
+    for name, value in shown.items():
+        below.add_row(name, value)
+    out.print(below)
 
 
 def main() -> None:

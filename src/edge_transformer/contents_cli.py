@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .errors import UserError
+
 if TYPE_CHECKING:
     from .data.pair_folders import PairFiles
     from .data.token_graph_statistics import TokenGraphFacts
@@ -46,8 +48,9 @@ def contents(
     from .data.token_graph_folders import holds_token_graphs
 
     if not folder.is_dir():
-        _print_graphs(folder)  # which says so
-    elif any(folder.glob("*.conllu")):
+        found = "found a file" if folder.exists() else "no such folder"
+        raise UserError(f"{folder}: {found}; expected a folder of data")
+    if any(folder.glob("*.conllu")):
         _print_treebank(folder)
     elif holds_cogs(folder):
         _print_cogs(folder)
@@ -56,8 +59,11 @@ def contents(
             _print_pairs(files)
     elif holds_token_graphs(folder):
         _print_token_graphs(folder)
-    else:
+    elif any(folder.glob("*.jsonl")) or any(folder.glob("*.csv")):
         _print_graphs(folder)
+    else:
+        layouts = "train.conllu, train.tsv, train.jsonl or CLUTRR's *_train.csv, and files to test on beside it"
+        raise UserError(f"{folder}: found no data; expected {layouts} (docs/your-own-data.md)")
 
 
 def _print_graphs(folder: Path) -> None:

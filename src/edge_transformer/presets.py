@@ -91,8 +91,10 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         file = Path(name)
     elif name not in preset_names():
         known = preset_names()
-        near = [other for other in known if other.split("/")[0] == name.split("/")[0]] or known
-        raise UserError(f"unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file")
+        near = [other for other in known if other.split("/")[0] == name.split("/")[0]]
+        near = near or [other for other in known if other.endswith("/cpu")]  # one of each kind: all are too many
+        by = f"{seen[-1]}: " if seen else ""
+        raise UserError(f"{by}unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file")
     values = read_yaml(file)
     for key, value in values.items():
         if key not in ("task", "base", *SECTIONS):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .checkpoint import read_json, write_json
+from .checkpoint import RUN_FILE, read_json, write_json
 from .config import from_dict, require_choice, require_fraction, require_positive, to_dict
 from .encoder import RECOMPUTE
 from .errors import UserError
@@ -19,7 +19,7 @@ from .tasks import get_task
 from .tasks.base import TaskData, model_settings
 
 DEFAULT_PRECISION = "32-true"
-RUN_FILE, RECORD_FILE = "run.json", "record.json"  # in a run's folder: what is to be done, and what came out
+RECORD_FILE = "record.json"  # in a run's folder: what came out
 
 
 @dataclass(frozen=True)

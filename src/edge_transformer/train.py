@@ -22,7 +22,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor, nn
 
-from .checkpoint import load_checkpoint, save_checkpoint, save_model, write_json
+from .checkpoint import RUN_FILE, load_checkpoint, save_checkpoint, save_model, write_json
 from .config import to_dict
 from .data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from .encoder import recompute
@@ -31,7 +31,7 @@ from .files import lock
 from .memory import keep_freed_memory
 from .progress import Bar, bar, console
 from .records import Record, read_record
-from .run import RECORD_FILE, RUN_FILE, Hardware, RunConfig, SavedRun, TrainConfig
+from .run import RECORD_FILE, Hardware, RunConfig, SavedRun, TrainConfig
 from .stopwatch import Stopwatch
 from .tasks.base import TaskData, TaskModel
 

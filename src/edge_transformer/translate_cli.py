@@ -113,6 +113,8 @@ def translate(
             failed += answered.line.error is not None
             if advance:
                 advance(1)
+    if not count:
+        raise UserError(f"{name}: found no text; expected one a line, or one as an argument")
     if failed:
         raise UserError(f"{name}: {failed:,} of {count:,} lines could not be translated")
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import two_processes
-from edge_transformer import cli, load
+from edge_transformer import load
 from edge_transformer.cli import app
 from edge_transformer.data.cogs_graphs import COLUMNS
 from edge_transformer.data.token_graphs import TokenGraph, write_token_graphs
@@ -246,13 +246,6 @@ def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
     assert as_trees.data["tested"] == f"{folder.name}, parents as trees"
     assert as_trees.key != record.key
     assert " --tree --results " in as_trees.command
-
-
-def test_many_scores_are_listed_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    cli._print_scores("a run", {f"gen/category_{number}": number / 100 for number in range(20)})
-    lines = capsys.readouterr().out.splitlines()
-    assert sum("gen/category_" in line for line in lines) == 20
-    assert "19.0" in next(line for line in lines if "category_19" in line)
 
 
 def test_graphs_that_make_no_sense_have_no_form(folder: Path) -> None:

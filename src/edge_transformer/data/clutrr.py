@@ -291,6 +291,7 @@ def write_clutrr(
     files |= {f"1.{k}_test.csv": (stories, "test") for k, stories in sorted(tests.items())}
     files |= {f"1.{k}_valid.csv": (stories, "valid") for k, stories in sorted((valid or {}).items())}
     others = {path.name for pattern in SPLIT_PATTERNS.values() for path in folder.glob(f"*{pattern}.csv")} - set(files)
+    others |= {path.name for ending in ("jsonl", "tsv", "conllu") for path in folder.glob(f"*.{ending}")}
     if others:
         raise UserError(f"{folder}: has other data in it, {', '.join(sorted(others))}; expected a folder without")
     texts = {}

@@ -70,6 +70,7 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
         raise UserError(f"{folder}: found {_names(trees) or 'no .conllu file'}; expected {expected}")
     if (split is not None and split not in split_files) or not split_files:
         expected = f"{split or 'mcd1'}.json or {split or 'mcd1'}.json.gz beside {trees[0].name}"
+        expected = expected if split else f"train.conllu, dev.conllu and test.conllu, or {expected}"
         raise UserError(f"{folder}: found {_names(split_files.values()) or 'no split file'}; expected {expected}")
     if split is None and len(split_files) > 1:
         names = " or ".join(f"--set data.split={name}" for name in split_files)
