@@ -277,7 +277,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     assert err.startswith("error: --model huge-model: no bundled model and no folder of this name (")
     code, _, err = run("parse", EMMA, "--model", str(tmp_path))
     assert code == 2
-    assert err.startswith(f"error: {tmp_path}/config.json: No such file")
+    assert err.startswith(f"error: {tmp_path}: found no config.json; expected the folder of a trained model")
 
 
 def test_a_model_that_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
