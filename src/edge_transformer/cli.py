@@ -19,6 +19,7 @@ from .errors import UserError
 from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
 from .parse_cli import parse
+from .presets_cli import presets
 from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate
@@ -48,6 +49,7 @@ app.command()(bench)
 app.command()(explain)
 app.command("explain-score")(explain_score)
 app.command()(parse)
+app.command()(presets)
 app.command()(sweep)
 app.command()(translate)
 
@@ -79,7 +81,9 @@ def options(
 def train(
     task: Annotated[str, typer.Argument(help="What to learn: clutrr, cogs, graphs, dependency or seq2seq.")],
     data: DataOption,
-    preset: Annotated[str | None, typer.Option(help="A preset, or a YAML file.", show_default="TASK/cpu")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A preset (`presets` lists them), or a YAML file.", show_default="TASK/cpu")
+    ] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Decides initial weights, order of rows and dropout.")

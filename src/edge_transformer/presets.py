@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ def preset_names() -> list[str]:
 def load_preset(name: str) -> dict[str, Any]:
     """The settings of a bundled preset, or of a YAML file given by its path."""
     return _load(name, ())
+
+
+def describe_preset(name: str) -> str:
+    """What the comment at the top of a bundled preset says, on one line."""
+    lines = _root().joinpath(*f"{name}.yaml".split("/")).read_text(encoding="utf-8").splitlines()
+    comment = takewhile(lambda line: line.startswith("#"), lines)
+    return " ".join(line.removeprefix("#").strip() for line in comment)
 
 
 def base_of(name: str) -> str | None:
@@ -67,6 +75,11 @@ def yaml_value(value: Any) -> str:
     """A value as `--set` reads it back, on one line."""
     text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=float("inf"), sort_keys=False)
     return text.removesuffix("...\n").strip()
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings as a YAML file that is a preset."""
+    return yaml.dump(dict(settings), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:

@@ -149,20 +149,30 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
     assert_same_loss_and_gradients(model, loss, padded_loss(model, [trees[row] for row in rows.tolist()]))
 
 
-def test_words_that_occur_once_are_read_as_unknown_now_and_then() -> None:
-    train = [tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"))]
+def test_the_rarer_a_word_the_more_often_it_is_read_as_unknown() -> None:
+    train = [tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"), ("e", "b"))]
+    plain = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(4))))
     data = make_data(train, TreebankSettings(lower_case=True, unknown=0.5))
-    rare = {data.lexicon.word("c"), data.lexicon.word("d")}
     torch.manual_seed(1)
-    seen = torch.stack([next(iter(data.batches(torch.arange(3)))).words for _ in range(400)])  # (400, types)
-    plain = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(3)))).words
-    for column, number in zip(seen.T, plain.tolist(), strict=True):
-        hidden = float((column == UNKNOWN).float().mean())
-        assert (0.4 < hidden < 0.6) if number in rare else hidden == 0
-    assert len(plain) == 5  # A and a are two words to the character model
-    assert len(set(plain.tolist())) == 4
-    often = make_data(train, TreebankSettings(min_count=2))
-    assert list(often.lexicon.words) == ["b"]
+    batches = [next(iter(data.batches(torch.arange(4)))) for _ in range(1000)]
+    assert all(torch.equal(batch.letters[batch.places], plain.letters[plain.places]) for batch in batches)
+    seen = torch.stack([batch.words[batch.places] for batch in batches])  # (1000, 4, 2)
+    true = plain.words[plain.places]
+    assert torch.equal(torch.where(seen == UNKNOWN, true, seen), true.expand_as(seen))
+    hidden = (seen == UNKNOWN).float().mean(0)
+    occurs = torch.tensor([[2, 3], [2, 1], [1, 3], [1, 3]])
+    torch.testing.assert_close(hidden, 1 / (1 + occurs), atol=0.06, rtol=0)
+    one, other = seen[:, 0, 1] == UNKNOWN, seen[:, 2, 1] == UNKNOWN  # the same word in two sentences
+    assert bool((one & ~other).any())
+    assert bool((one & other).any())
+
+
+def test_words_that_are_too_rare_for_the_table_have_only_their_letters() -> None:
+    train = [tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"))]
+    words = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(3)))).words
+    assert len(words) == 5  # A and a are two words to the character model
+    assert len(set(words.tolist())) == 4
+    assert list(make_data(train, TreebankSettings(min_count=2)).lexicon.words) == ["b"]
 
 
 def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySentence]) -> None:

@@ -36,7 +36,7 @@ class TreebankSettings:
 
     max_tokens: int | None = None  # training sentences with more words are left out
     min_count: int = 1  # words that occur less often in training are read as unknown
-    unknown: float = 0.0  # in training, a word that occurs only once is read as unknown with this probability
+    unknown: float = 0.0  # in training, a word that occurs once is read as unknown with this probability, others less
     lower_case: bool = False  # as words, The and the are the same; the character model sees the difference
     split: str | None = None  # where a corpus has several files that split it, such as "mcd1", the name of one
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
@@ -142,10 +142,16 @@ class TreebankTask(SplitTaskData):
         return table
 
     @cached_property
-    def _is_rare(self) -> Tensor:
-        """For each word number, whether the word occurs only once in training: `[words]`."""
+    def _hidden_share(self) -> Tensor:
+        """For each word number, how often training reads the word as unknown: `[words]`.
+
+        A word that occurs c times is hidden with probability a / (a + c), as in Kiperwasser and Goldberg (2016), so
+        that every word is read as unknown about as often: less than a times an epoch.
+        """
         counts = Counter(self.lexicon.word(word) for tree in self._train for word in tree.words)
-        return torch.tensor([False, *(counts[number] == 1 for number in range(1, self.lexicon.word_numbers))])
+        occurs = torch.tensor([counts[number] for number in range(self.lexicon.word_numbers)])
+        hidden = self._settings.unknown
+        return hidden / (hidden + occurs * (1 - hidden))  # a = hidden / (1 - hidden): `hidden` itself where c is 1
 
     @property
     def train_rows(self) -> int:
@@ -179,12 +185,13 @@ class TreebankTask(SplitTaskData):
 
     def batches(self, rows: Tensor) -> Iterator[TreeBatch]:
         for batch in self._table.batches(rows, TRAIN_EDGES):
-            types, places = batch.tokens.unique(return_inverse=True)
-            words = self._types.words[types]
+            tokens, total = batch.tokens, len(self._types)
             if self._settings.unknown:
-                # What occurs once in training is one word in one place, so that hiding the word hides nothing else.
-                hidden = self._is_rare[words] & (torch.rand(words.shape) < self._settings.unknown)
-                words = words.masked_fill(hidden, UNKNOWN)
+                hidden = torch.rand(tokens.shape) < self._hidden_share[self._types.words[tokens]]
+                tokens = tokens + total * hidden  # a hidden word is a type of its own, with the same letters
+            types, places = tokens.unique(return_inverse=True)
+            is_hidden, types = types >= total, types % total
+            words = self._types.words[types].masked_fill(is_hidden, UNKNOWN)
             heads, labels = batch.targets.unbind(-1)
             yield TreeBatch(words, self._types.letters[types], places, heads, labels)
 
