@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,17 @@ def test_every_public_name_is_there() -> None:
     ],
 )
 def test_what_needs_no_model_does_not_wait_for_pytorch(code: str) -> None:
-    code += "\nimport sys; sys.exit('torch' in sys.modules)"
+    code += "\nimport sys; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(tmp_path: Path) -> None:
+    # A module that the command line imports, in whose place the signal comes.
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8")
+    command = [sys.executable, "-m", "edge_transformer", "info"]
+    path = os.pathsep.join([str(tmp_path), str(Path(et.__file__).parents[1])])
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (130, "")

@@ -1,5 +1,19 @@
-"""`python -m edge_transformer` is the command line."""
+"""What `edge-transformer` and `python -m edge_transformer` run. It imports nothing before it can take a Ctrl-C."""
 
-from .cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from . import cli
+
+        cli.main()
+    except KeyboardInterrupt:  # while the modules were being imported: later on, the commands see to it
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -401,7 +401,3 @@ def _end_with(message: str) -> NoReturn:
 
     print(f"error: {visible(message)}", file=sys.stderr)
     sys.exit(EXIT_USER_ERROR)
-
-
-if __name__ == "__main__":
-    main()

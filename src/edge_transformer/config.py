@@ -154,7 +154,16 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     raise UserError(f"{where}: found {value!r}; expected {_describe(hint)}")
 
 
+_SETTINGS = "settings as key: value"
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: _SETTINGS}
+
+
 def _describe(hint: Any) -> str:
+    """A type as a person who writes a YAML file would call it."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(hint, str(hint))
+    if get_origin(hint) is tuple:
+        return f"a list, each entry of it {_describe(get_args(hint)[0])}"
+    if dataclasses.is_dataclass(hint):
+        return f"{_SETTINGS}, out of {', '.join(field.name for field in dataclasses.fields(hint))}"
+    return _PLAIN.get(hint, str(hint))

@@ -65,8 +65,12 @@ class TokenSequenceInput(nn.Module):
         pairs = self.distances(self._distance_numbers(tokens))  # (n, n, dim), the same for every sentence
         return torch.addcmul(pairs, itself, embedded)  # (B, n, n, dim)
 
+    def of_tokens(self, tokens: Tensor) -> Tensor:
+        """e alone, for encoders that look at no edges: `[batch, n] -> [batch, n, dim]`."""
+        return self.tokens(tokens)
+
     def forward_groups(self, groups: Sequence[Tensor]) -> list[Tensor]:
-        """The same for several groups of sequences, each `[batch, n]` with a length of its own, looked up at once."""
+        """`forward` for several groups of sequences, each `[batch, n]` with a length of its own, looked up at once."""
         if self.distances is None:
             return [self(tokens) for tokens in groups]
         sizes = [(*tokens.shape, tokens.shape[1]) for tokens in groups]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -183,6 +182,8 @@ def divergence(
 
 def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str, tuple[int, Divergences]]:
     """The size and the divergences of test, dev, and a test set by chance, all by the rows that the split uses."""
+    import numpy as np
+
     from .data.split_files import SPLITS
     from .splitting import SplitTarget, random_split
 

@@ -55,12 +55,7 @@ class WordInput(nn.Module):
         words: `[types]` numbers of words; letters: `[types, most]`; places: `[batch, n]` numbers of types ->
         `[batch, n + 1, n + 1, dim]`
         """
-        types = self.words(words)  # (types, word_dim)
-        if self.characters is not None:
-            types = types + self.characters(letters)
-        nodes = F.embedding(places, types)  # (B, n, word_dim)
-        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)  # (B, n + 1, word_dim)
-        nodes = F.dropout(nodes, self.dropout_p, self.training)
+        nodes = self._vectors(words, letters, places)  # (B, n + 1, word_dim)
         loops = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
         edges = torch.diag_embed(loops.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
         if self.distances is not None and self.max_distance is not None:
@@ -71,3 +66,17 @@ class WordInput(nn.Module):
             start, end = self.ends(nodes).chunk(2, dim=-1)  # (B, n + 1, dim) each
             edges = edges + start[:, :, None] + end[:, None, :]
         return edges
+
+    def of_tokens(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The self-edges alone, for encoders that look at no others: `[batch, n + 1, dim]`."""
+        nodes = self._vectors(words, letters, places)
+        return nodes if self.nodes is None else self.nodes(nodes)
+
+    def _vectors(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The vectors of the root and the words: `[batch, n + 1, word_dim]`."""
+        types = self.words(words)  # (types, word_dim)
+        if self.characters is not None:
+            types = types + self.characters(letters)
+        nodes = F.embedding(places, types)  # (B, n, word_dim)
+        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)
+        return F.dropout(nodes, self.dropout_p, self.training)

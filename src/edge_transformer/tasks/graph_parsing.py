@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..baselines import SEQUENCE_KINDS
+from ..baselines.token_encoder import TokenEncoder
 from ..config import require_fraction, require_positive
 from ..data.clutrr import no_text
 from ..data.exchange import Exchange
@@ -87,11 +88,19 @@ class GraphParser(TaskModel):
         """
         if not isinstance(tokens, Tensor):
             return self._forward_groups(tokens)
-        encoded = self.encoder.encode(self.input(tokens), node_mask)
+        encoded = self._encode(tokens, node_mask)
         return [self.parent(encoded, node_mask), *(head(encoded) for head in self.labels)]
 
+    def _encode(self, tokens: Tensor, node_mask: Tensor | None = None) -> Encoded:
+        if isinstance(self.encoder, TokenEncoder):
+            return self.encoder.encode_tokens(self.input.of_tokens(tokens), node_mask)
+        return self.encoder.encode(self.input(tokens), node_mask)
+
     def _forward_groups(self, groups: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        encoded = self.encoder.encode_groups(self.input.forward_groups(groups))
+        if isinstance(self.encoder, TokenEncoder):
+            encoded = [self._encode(tokens) for tokens in groups]
+        else:
+            encoded = self.encoder.encode_groups(self.input.forward_groups(groups))
         nodes = torch.cat([each.nodes.flatten(0, 1) for each in encoded])[None]  # (1, tokens of all groups, dim)
         everywhere = Encoded(nodes, nodes[:, :, None])
         return self._parents(encoded), [head(everywhere)[0] for head in self.labels]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..baselines import SEQUENCE_KINDS
+from ..baselines.token_encoder import TokenEncoder
 from ..config import require_choice, require_fraction, require_positive
 from ..data.sentences import SentenceTable
 from ..data.token_graphs import text_or_json, tokens_from_json
@@ -91,7 +92,10 @@ class TreeParser(TaskModel):
         words `[types]` and letters `[types, most]` tell the different words, places `[batch, n]` which of them stands
         where. Head 0 is the root, and label 0 says that a pair is no arc. `node_mask` has the root too.
         """
-        encoded = self.encoder.encode(self.input(words, letters, places), node_mask)
+        if isinstance(self.encoder, TokenEncoder):
+            encoded = self.encoder.encode_tokens(self.input.of_tokens(words, letters, places), node_mask)
+        else:
+            encoded = self.encoder.encode(self.input(words, letters, places), node_mask)
         return self.head(encoded)[:, 1:]
 
     def loss(self, logits: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
