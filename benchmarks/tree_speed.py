@@ -1,6 +1,8 @@
-"""How many sentences a second a trained parser makes dependency trees of, and the memory that the longest one takes.
+"""How many sentences a second trained parsers make dependency trees of, and the memory that the longest one takes.
 
 python benchmarks/tree_speed.py runs/dependency-cpu-EWT-seed1 --input data/ud/EWT/en_ewt-ud-test.conllu --threads 1
+
+Of several parsers, each has its turn in every round, so that what else the machine does meets all of them.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -22,9 +25,21 @@ from edge_transformer.tasks.tree_parser import TreeParser
 from parse_speed import seconds_for
 
 
+def load(run: str) -> TreeParser:
+    model = et.load(run)
+    assert isinstance(model, TreeParser)
+    return model
+
+
+def peak_alone(run: str, inputs: list[Path]) -> int | None:
+    """The memory of parsing the longest sentence, measured in a process of its own."""
+    command = [sys.executable, __file__, run, "--input", *map(str, inputs), "--threads", "1", "--only-memory"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="the folder of a trained parser")
+    parser.add_argument("runs", nargs="+", help="the folders of trained parsers")
     parser.add_argument("--input", type=Path, nargs="+", required=True, help="CoNLL-U files; only words are read")
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
@@ -32,26 +47,31 @@ def main() -> None:
     parser.add_argument("--only-memory", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    model = et.load(arguments.run)
-    assert isinstance(model, TreeParser)
+    models = {run: load(run) for run in arguments.runs}
     sentences = [sentence for path in arguments.input for sentence in read_conllu(path, trees=False)]
     longest = max(sentences, key=lambda sentence: sentence.size)
     if arguments.only_memory:
+        [model] = models.values()
         model.parse([DependencySentence.of_words(["a"])])  # loads what is loaded at first use
-        print(extra_peak(lambda: model.parse([longest])))
+        print(json.dumps(extra_peak(lambda: model.parse([longest]))))
         return
-    seconds = median(seconds_for(lambda: model.parse(sentences)) for _ in range(arguments.times))
-    alone = subprocess.run([*sys.orig_argv, "--only-memory"], check=True, capture_output=True, text=True)
+    rounds = [
+        {run: seconds_for(partial(model.parse, sentences)) for run, model in models.items()}
+        for _ in range(arguments.times)
+    ]
     found = {
-        "run": arguments.run,
         "threads": arguments.threads,
         "sentences": len(sentences),
-        "sentences a second": len(sentences) / seconds,
         "words of the longest": longest.size,
-        "bytes for the longest": json.loads(alone.stdout.replace("None", "null")),
+        "parsers": {
+            run: {
+                "sentences a second": len(sentences) / median(seconds[run] for seconds in rounds),
+                "bytes for the longest": peak_alone(run, arguments.input),
+            }
+            for run in models
+        },
     }
-    for name, value in found.items():
-        print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+    print(json.dumps(found, indent=1))
     if arguments.json:
         with replacing(arguments.json) as path:
             path.write_text(json.dumps(found, indent=1) + "\n")

@@ -19,11 +19,11 @@ from rich.console import Console
 
 from edge_transformer import cli, parse_cli
 from edge_transformer.data.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
+from edge_transformer.data.sentence_lines import read_words
 from edge_transformer.data.token_graphs import TokenGraph
 from edge_transformer.data.treebanks import DependencySentence
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.graph_parsing import Parse
-from edge_transformer.tasks.tree_parser import read_words
 
 DOCS = (Path(__file__).parents[1] / "docs/parse.md").read_text(encoding="utf-8")
 EMMA = "Emma ran ."

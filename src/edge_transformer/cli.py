@@ -172,6 +172,9 @@ def evaluate(
         Path | None,
         typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
     ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which one, where a corpus is split in several ways.", show_default="of training")
+    ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
     predictions: Annotated[
         Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
@@ -192,7 +195,11 @@ def evaluate(
     - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families --results results/clutrr.jsonl`
 
     - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
+
+    - `edge-transformer evaluate runs/cfq-dep-paper-cfq-seed1 --split mcd2`
     """
+    from dataclasses import replace
+
     import torch
 
     from .checkpoint import RUN_FILE, load_with_task
@@ -219,7 +226,13 @@ def evaluate(
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {run} was trained on it; say with --data where the data are")
     settings, seed = task.data.Settings(), 0
-    fingerprint = task.data.fingerprint(folder, training=False)
+    if split is not None and not hasattr(settings, "split"):
+        raise UserError(f"--split: found a {type(model).__name__} in {run}, whose data have no splits with names")
+    if split is None and saved and folder == saved.data_folder:
+        split = getattr(saved.config.data_settings, "split", None)
+    if split is not None:
+        settings = replace(settings, split=split)
+    fingerprint = task.data.fingerprint(folder, training=False, split=split)
     if saved and fingerprint == saved.data_identity.get("fingerprint"):
         settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
         if results is not None and not tree:

@@ -15,6 +15,7 @@ from .errors import UserError
 if TYPE_CHECKING:
     from .data.pair_folders import PairFiles
     from .data.token_graph_statistics import TokenGraphFacts
+    from .data.treebank_folders import TreebankData
 
 out = Console(highlight=False, markup=False, emoji=False)  # names of files and columns are shown as they are
 
@@ -178,12 +179,18 @@ def _print_sentences(folder: Path, files: Iterable[Path], facts: Mapping[str, To
 
 
 def _print_treebank(folder: Path) -> None:
-    from .data.treebank_folders import read_treebank, treebank_splits
-    from .data.treebank_statistics import describe_treebank
+    from .data.treebank_folders import read_treebank, treebank_split_names, treebank_splits
     from .progress import bar
 
-    with bar(f"reading {folder.name}") as reading:
-        data = read_treebank(folder, treebank_splits(folder), progress=reading.advance)
+    for split in treebank_split_names(folder):
+        with bar(f"reading {folder.name}") as reading:
+            data = read_treebank(folder, treebank_splits(folder), split, progress=reading.advance)
+        _print_trees(data)
+
+
+def _print_trees(data: TreebankData) -> None:
+    from .data.treebank_statistics import describe_treebank
+
     facts = describe_treebank(data.splits)
     print(f"{data.name} ({data.fingerprint})")
     _print_facts(

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +151,13 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
     task = get_task(experiment.task).data
     planned: list[tuple[int, Run]] = []
     for training_set in experiment.all_training_sets:
-        fingerprint = task.fingerprint(Path(training_set.data))
+        fingerprint = cache(partial(task.fingerprint, Path(training_set.data)))
         for entry in experiment.runs:
             for turn, seed in enumerate(experiment.seeds_of(entry)):
                 config = experiment.run_config(training_set, entry, seed)
-                valid = task.valid_fingerprint(config.data_settings)
-                key = run_key(config.task, joint_fingerprint(fingerprint, valid), config.recorded_settings(), seed)
+                hashed = fingerprint(split=getattr(config.data_settings, "split", None))
+                hashed = joint_fingerprint(hashed, task.valid_fingerprint(config.data_settings))
+                key = run_key(config.task, hashed, config.recorded_settings(), seed)
                 folder = Path(runs_folder) / config.folder_name(training_set.data)
                 run = Run(config, training_set.data, folder, key, record=known.get(key))
                 if run.record:

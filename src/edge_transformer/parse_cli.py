@@ -184,7 +184,7 @@ def _makes_trees(parser: Parser) -> bool:
 
 def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
     """The same as `_parse_lines` for models of trees."""
-    from .sentence_lines import arriving_sentences
+    from .data.sentence_lines import arriving_sentences
 
     sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
     for tree in cast("TreeParser", parser).parse_stream(sentences, lines.pausing):

@@ -194,8 +194,10 @@ class Search:
         """Write down what a new study searches; refuse one that searches something else."""
         sweep, data = self.sweep, get_task(self.sweep.task).data
         settings = sweep.run_config({})
+        split = getattr(settings.data_settings, "split", None)
         fingerprint = joint_fingerprint(
-            data.fingerprint(Path(sweep.data), testing=False), data.valid_fingerprint(settings.data_settings)
+            data.fingerprint(Path(sweep.data), testing=False, split=split),
+            data.valid_fingerprint(settings.data_settings),
         )
         mine = {
             "task": sweep.task,

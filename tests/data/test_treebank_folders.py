@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.treebank_folders import read_treebank, treebank_files, treebank_paths, treebank_splits
+from edge_transformer.data.treebank_folders import (
+    read_treebank,
+    treebank_files,
+    treebank_paths,
+    treebank_split_names,
+    treebank_splits,
+)
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.files import fingerprint
+from edge_transformer.tasks.dependency import TreebankTask
 
 EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
 
@@ -40,6 +48,8 @@ def test_ewt() -> None:
         pytest.skip(f"needs Universal Dependencies English EWT in {EWT}")
     told: list[int] = []
     data = read_treebank(EWT, ["dev", "test"], progress=told.append)
+    assert data.fingerprint == TreebankTask.fingerprint(EWT)  # whichever splits were read
+    assert treebank_split_names(EWT) == [None]
     assert {part: len(sentences) for part, sentences in data.splits.items()} == {"dev": 2_001, "test": 2_077}
     assert (data.name, len(data.fingerprint), sum(told)) == ("EWT", 16, 4_078)
 
@@ -72,6 +82,10 @@ def test_several_split_files(tmp_path: Path) -> None:
     split(tmp_path / "mcd1.json", [0], [1], [2])
     split(tmp_path / "mcd2.json.gz", [2], [1], [0])
     assert names(tmp_path, split="mcd2")["train"] == ["c"]
+    assert treebank_split_names(tmp_path) == ["mcd1", "mcd2"]
+    there = treebank_paths(tmp_path, "mcd2")
+    assert [path.name for path in there] == ["parsed-CFQ-corpus.conllu", "mcd2.json.gz"]
+    assert read_treebank(tmp_path, split="mcd2").fingerprint == fingerprint(there)
     with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected to be told which"):
         treebank_files(tmp_path)
     with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected mcd3.json or"):
@@ -121,6 +135,8 @@ def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
     path.write_text(sentence("a") + sentence("b"))
     assert names(path) == {"test": ["a", "b"]}
     assert (treebank_splits(path), treebank_paths(path)) == (["test"], [path])
+    dev = path.rename(tmp_path / "xx-ud-dev.conllu")
+    assert (treebank_splits(dev), names(dev)) == (["dev"], {"dev": ["a", "b"]})
 
 
 def test_missing_files(tmp_path: Path) -> None:

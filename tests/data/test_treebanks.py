@@ -189,6 +189,7 @@ def test_files_without_heads_are_there_to_be_parsed() -> None:
         (("1-2" + "\t_" * 9 + "\n") * 2 + rows(0), None, "", ""),
         ("1.1" + "\t_" * 9 + "\n" + rows(0), 1, "ID 1.1", "0.1 for an empty node"),
         ("0.2" + "\t_" * 9 + "\n" + rows(0), 1, "ID 0.2", "0.1 for an empty node"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0a\n", 1, "a Git LFS pointer", "git lfs pull"),
         ("# only a comment\n\n" + rows(0), 1, "comments without", "lines of"),
         ("# global.columns = ID FORM HEAD\n" + rows(0), 1, "the columns ID FORM HEAD", "10 columns"),
         ("# " + "x" * MAX_LINE + "\n", 1, "characters", str(MAX_LINE)),
@@ -234,7 +235,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [[], [""], ["a\tb"], ["a\nb"], ["a\r"]])
+@pytest.mark.parametrize("words", [[], [""], ["a\tb"], ["a\nb"], ["a\r"], [" "], ["a\0"], ["a\ud800b"]])
 def test_words_that_no_line_can_hold(words: list[str]) -> None:
     with pytest.raises(DataError):
         DependencySentence.of_words(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -17,10 +18,12 @@ from torch import Tensor
 
 import edge_transformer as et
 import two_processes
+from command_line import cells, refused, run
 from edge_transformer.data.treebank_folders import TreebankData
 from edge_transformer.data.treebanks import DependencySentence, read_conllu, tree_problem, write_conllu
 from edge_transformer.data.words import UNKNOWN
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.lines import ArrivingLines
 from edge_transformer.run import Hardware, RunConfig
 from edge_transformer.tasks import dependency as task
 from edge_transformer.tasks.dependency import TreebankSettings, TreebankTask, root_label
@@ -64,7 +67,7 @@ def make_data(
     train: Sequence[DependencySentence], settings: TreebankSettings | None = None, **splits: Any
 ) -> TreebankTask:
     data = TreebankData("tiny", "0a", {"train": tuple(train), **splits})
-    return TreebankTask(data, "0a", settings or TreebankSettings())
+    return TreebankTask(data, settings or TreebankSettings())
 
 
 def write_folder(folder: Path, **splits: Sequence[DependencySentence]) -> Path:
@@ -369,9 +372,14 @@ def test_unread_tests_and_missing_files(trees: list[DependencySentence], tmp_pat
     data = TreebankTask.load(folder, TreebankSettings(test=False), seed=0)
     assert set(data.evaluate(data.new_model(EDGE), CPU)) == VALID_SCORES
     (folder / "dev.conllu").unlink()
-    assert set(TreebankTask.load(folder, TreebankSettings(), 0).evaluate_midway(data.new_model(EDGE), CPU)) == SCORES
-    with pytest.raises(UserError, match="found no file to score"):
+    without_dev = TreebankTask.load(folder, TreebankSettings(), 0)
+    assert (without_dev.evaluate_midway(data.new_model(EDGE), CPU), without_dev.midway_rows()) == ({}, 0)
+    assert set(without_dev.evaluate(data.new_model(EDGE), CPU)) == SCORES
+    with pytest.raises(UserError, match=r"to score besides test.conllu, which data.test=false leaves .* dev.conllu$"):
         TreebankTask.load(folder, TreebankSettings(test=False), seed=0)
+    (folder / "test.conllu").unlink()
+    with pytest.raises(UserError, match=r"found no file to score; expected dev.conllu or test.conllu"):
+        TreebankTask.load(folder, TreebankSettings(), seed=0)
     with pytest.raises(UserError, match="no such folder"):
         TreebankTask.load(tmp_path / "nowhere", TreebankSettings(), seed=0)
 
@@ -384,11 +392,41 @@ def test_a_corpus_and_files_that_split_it(trees: list[DependencySentence], tmp_p
         (tmp_path / f"{name}.json").write_text(json.dumps(parts))
     data = TreebankTask.load(tmp_path, TreebankSettings(split="mcd2"), seed=0)
     assert (data.train_rows, data.evaluation_rows(), data.identity()["split"]) == (30, 10, "mcd2")
-    assert TreebankTask.fingerprint(tmp_path) == data.identity()["fingerprint"]
+    assert TreebankTask.fingerprint(tmp_path, split="mcd2") == data.identity()["fingerprint"]
+    assert TreebankTask.fingerprint(tmp_path, split="mcd1") != data.identity()["fingerprint"]
+    (tmp_path / "mcd3.json").write_text("{}")  # another split says nothing about this one
+    assert TreebankTask.load(tmp_path, TreebankSettings(split="mcd2"), seed=0).identity() == data.identity()
+    (tmp_path / "mcd3.json").unlink()
     with pytest.raises(
         UserError, match=r"told which splits corpus\.conllu: --set data\.split=mcd1 or --set data\.split="
     ):
         TreebankTask.load(tmp_path, TreebankSettings(), seed=0)
+
+
+def test_a_run_on_one_split_of_a_corpus_is_scored_on_it_and_on_another(
+    trees: list[DependencySentence], tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "cfq", tmp_path / "run"
+    folder.mkdir()
+    write_conllu(folder / "corpus.conllu", trees)
+    for name, first in (("mcd1", 0), ("mcd2", 20), ("mcd3", 10)):
+        rows = [(first + row) % 40 for row in range(40)]
+        parts = {"trainIdxs": rows[:30], "devIdxs": rows[30:35], "testIdxs": rows[35:]}
+        (folder / f"{name}.json").write_text(json.dumps(parts))
+    small = ["--set", "model.dim=16", "--set", "model.layers=1", "--set", "train.steps=2", "--threads", "1"]
+    train = ["train", "dependency", "--data", str(folder), "--out", str(out), "--set", "data.split=mcd1", *small]
+    trained = run(*train)
+    assert trained.code == 0, trained.err
+    (folder / "mcd3.json").unlink()  # which the run has nothing to do with
+    again = run("evaluate", str(out), "--threads", "1")
+    assert (again.code, "changed" in again.out) == (0, False), again
+    assert cells(again.out.splitlines()[-2]) == cells(trained.out.splitlines()[-3])[:-1]  # all but the loss
+    assert run(*train).code == 0
+    elsewhere = run("evaluate", str(out), "--split", "mcd2", "--threads", "1")
+    assert (elsewhere.code, elsewhere.out == again.out) == (0, False), elsewhere
+    assert "expected mcd4.json" in refused("evaluate", str(out), "--split", "mcd4")
+    described = run("data", "info", str(folder)).out
+    assert [line.split()[0] for line in described.splitlines() if line.startswith("cfq-")] == ["cfq-mcd1", "cfq-mcd2"]
 
 
 def test_predictions_of_lines(model: TreeParser) -> None:
@@ -417,8 +455,39 @@ def test_predictions_of_lines(model: TreeParser) -> None:
 def test_sentences_that_are_none(model: TreeParser, sentence: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         model.parse([sentence])
-    with pytest.raises(UserError, match="expected a list of sentences"):
-        model.parse("the dog")
+
+
+def test_one_sentence_as_a_text(model: TreeParser) -> None:
+    assert model.parse("the dog ran") == model.parse(["the dog ran"])[0]
+
+
+def test_what_came_with_a_sentence_comes_back_with_its_tree(model: TreeParser) -> None:
+    lines = ['{"id": "s 1", "tokens": ["the", "dog"], "heads": [7], "from": {"page": 3}}\n', "the cat\n"]
+    lines += ['{"tokens": ["ran"], "id": 4}\n', '{"tokens": ["ran"], "id": ["no", "name"]}\n']
+    first, second, third, fourth = model.predict_lines(lines, "here")
+    assert (first["id"], first["from"], len(first["heads"])) == ("s 1", {"page": 3}, 2)
+    assert set(second) == {"tokens", "heads", "relations"}
+    assert (third["id"], fourth["id"]) == (4, ["no", "name"])
+    named, unnamed = model.parse([{"tokens": ["ran"], "id": "s 1"}, {"tokens": ["ran"], "id": "two\nlines"}])
+    assert (named.lines[0], unnamed.lines[0]) == ("# sent_id = s 1", "# text = ran")
+    assert (named.sent_id, unnamed.sent_id) == ("s 1", None)
+    in_conllu = ["# sent_id = weblog-7\n", "1\tran" + "\t_" * 8 + "\n", "\n"]
+    assert [answer["id"] for answer in model.predict_lines(in_conllu, "here")] == ["weblog-7"]
+
+
+def test_lines_that_are_no_text_end_the_answers_and_lose_none(model: TreeParser) -> None:
+    answers = model.predict_lines(ArrivingLines(io.BytesIO(b"the dog\n\xff\xfe\ncat\n")), "here")
+    assert next(answers)["tokens"] == ["the", "dog"]
+    with pytest.raises(DataError, match="here:2: found"):
+        next(answers)
+
+
+def test_relations_in_capitals_count_as_content_and_others_do_not() -> None:
+    capital = [tree(["a", "b"], [2, 0], ["NSUBJ", "ROOT"])]
+    assert set(make_data(capital, dev=capital).evaluate(make_data(capital).new_model(EDGE), CPU)) == VALID_SCORES
+    other = [tree(["a", "b"], [2, 0], ["SBJ", "ROOT-S"])]
+    scores = make_data(other, dev=other).evaluate(make_data(other).new_model(EDGE), CPU)
+    assert set(scores) == {"valid LAS", "valid UAS", "valid EM"}
 
 
 def test_a_model_comes_back(model: TreeParser, trees: list[DependencySentence]) -> None:

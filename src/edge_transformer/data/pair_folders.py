@@ -86,10 +86,11 @@ def all_pair_files(folder: str | Path) -> list[PairFiles]:
     return [pair_files(folder, name or None) for name in _splits(folder)[1]]
 
 
-def pair_paths(folder: str | Path) -> list[Path]:
-    """All files of all splits of a folder: what its fingerprint is taken of."""
+def pair_paths(folder: str | Path, split: str | None = None) -> list[Path]:
+    """The files of one split of a folder, or of all of them: what its fingerprint is taken of."""
     folder = _checked(folder)
     form, splits = _splits(folder)
+    splits = {split: splits[split]} if split in splits else splits
     paths = {path for files in splits.values() for path in files.values()}
     dataset = _dataset(folder) if form == CFQ else None
     return [*([dataset] if dataset else []), *sorted(paths)]

@@ -28,7 +28,7 @@ class TreebankData:
     """Sentences of one folder, by the names of their splits."""
 
     name: str
-    fingerprint: str  # of the bytes of all files read
+    fingerprint: str  # of the bytes of the files that hold the trees and split them, whichever splits were read
     splits: dict[str, tuple[DependencySentence, ...]]
     split: str | None = None  # the name of the file that splits the corpus, such as mcd1
     missing: dict[str, int] = field(default_factory=dict)  # rows of each split of which the corpus has no tree
@@ -43,21 +43,16 @@ class TreebankFiles:
     corpus: Path | None = None
     split_file: Path | None = None
 
-    @property
-    def paths(self) -> list[Path]:
-        """All of them."""
-        return [*self.by_split.values(), *(path for path in (self.corpus, self.split_file) if path is not None)]
-
 
 def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: str | None = None) -> TreebankFiles:
     """Find the files for these splits. `split` names the split file, such as "mcd1", where a corpus has several."""
     folder = Path(folder)
     if _is_treebank(folder):
-        return TreebankFiles({"test": folder})
+        return TreebankFiles({_split_of(folder): folder})
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with .conllu files")
     trees = sorted(folder.glob("*.conllu"))
-    split_files = {path.name.removesuffix(".gz").removesuffix(".json"): path for path in _split_files(folder)}
+    split_files = _split_files(folder)
     named = {name: [path for path in trees if _is_split(path, name)] for name in SPLITS}
     if split is None and any(named.values()):
         for name in splits:
@@ -83,11 +78,11 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
 def treebank_splits(folder: str | Path) -> list[str]:
     """The splits that a folder has: those with a file of their own, or all where a corpus is split by other files.
 
-    In the place of a folder, a single file is one of test sentences.
+    In the place of a folder, a single file is one of test sentences, unless its name says dev.
     """
     folder = Path(folder)
     if _is_treebank(folder):
-        return ["test"]
+        return [_split_of(folder)]
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with .conllu files")
     trees = list(folder.glob("*.conllu"))
@@ -95,14 +90,16 @@ def treebank_splits(folder: str | Path) -> list[str]:
     return named or list(SPLITS)
 
 
-def treebank_paths(folder: str | Path) -> list[Path]:
-    """All files that hold the trees of a folder or split them, whatever is asked for."""
+def treebank_paths(folder: str | Path, split: str | None = None) -> list[Path]:
+    """All files that hold the trees of a folder, and those that split them, or the one of them that `split` names."""
     folder = Path(folder)
     if _is_treebank(folder):
         return [folder]
     trees = sorted(folder.glob("*.conllu"))
     named = [path for path in trees if any(_is_split(path, name) for name in SPLITS)]
-    paths = named or [*trees, *_split_files(folder)]
+    split_files = _split_files(folder)
+    splitting = [split_files[split]] if split in split_files else [*split_files.values()]
+    paths = named if named and split is None else [*trees, *splitting]
     if not paths:
         raise UserError(f"{folder}: found no .conllu file; expected a treebank, such as train.conllu")
     return paths
@@ -117,12 +114,12 @@ def read_treebank(
 ) -> TreebankData:
     """Read these splits of a folder; `progress` is told each sentence."""
     files = treebank_files(folder, splits, split)
-    name = Path(folder).resolve().name
+    name, hashed = Path(folder).resolve().name, fingerprint(treebank_paths(folder, split))
     if files.corpus is None or files.split_file is None:
         read = {
             part: tuple(_told(read_conllu(path, True, max_words), progress)) for part, path in files.by_split.items()
         }
-        return TreebankData(name, fingerprint(files.paths), read, derived=derived_kind(folder))
+        return TreebankData(name, hashed, read, derived=derived_kind(folder))
     rows = read_split_file(files.split_file)
     corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
     numbers = said_rows([sentence.comments for sentence in corpus])
@@ -138,8 +135,8 @@ def read_treebank(
             raise DataError(files.corpus, None, have, "the corpus that this split is made for")
         parts[part] = tuple(corpus[numbers[row]] for row in there)
         missing |= {part: len(rows[part]) - len(there)} if len(there) < len(rows[part]) else {}
-    stem = files.split_file.name.removesuffix(".gz").removesuffix(".json")
-    return TreebankData(f"{name}-{stem}", fingerprint(files.paths), parts, stem, missing, derived_kind(folder))
+    stem = _stem(files.split_file)
+    return TreebankData(f"{name}-{stem}", hashed, parts, stem, missing, derived_kind(folder))
 
 
 def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
@@ -189,13 +186,30 @@ def _description(folder: Path) -> str | None:
         return None
 
 
-def _split_files(folder: Path) -> list[Path]:
-    found = (path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
-    return sorted(path for path in found if path.name != DESCRIPTION_FILE)
+def treebank_split_names(folder: str | Path) -> list[str | None]:
+    """The names of the ways in which a folder's corpus is split; None alone where its files are the splits."""
+    folder = Path(folder)
+    by_file = any(_is_split(path, name) for path in folder.glob("*.conllu") for name in SPLITS)
+    return [None] if by_file or not _split_files(folder) else [*_split_files(folder)]
+
+
+def _split_files(folder: Path) -> dict[str, Path]:
+    """The files that split a corpus, by name, such as mcd1."""
+    found = sorted(path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
+    return {_stem(path): path for path in found if path.name != DESCRIPTION_FILE}
+
+
+def _stem(split_file: Path) -> str:
+    return split_file.name.removesuffix(".gz").removesuffix(".json")
 
 
 def _is_treebank(path: Path) -> bool:
     return path.suffix == ".conllu" and path.is_file()
+
+
+def _split_of(file: Path) -> str:
+    """What a single file is to be scored as."""
+    return "dev" if _is_split(file, "dev") else "test"
 
 
 def _is_split(path: Path, split: str) -> bool:

@@ -63,7 +63,7 @@ class TreeCounts:
         labels = [name == gold for name, gold in zip(relations, gold_relations, strict=True)]
         arcs = sum(head and label for head, label in zip(right, labels, strict=True))
         same = [head and name == gold for head, name, gold in zip(right, types, gold_types, strict=True)]
-        content = [name in CONTENT_RELATIONS for name in gold_types]
+        content = [_is_content(name) for name in gold_types]
         content_arcs = sum(hit and counts for hit, counts in zip(same, content, strict=True))
         self.sentences += 1
         self.words += size
@@ -71,7 +71,7 @@ class TreeCounts:
         self.arcs += arcs
         self.universal_arcs += sum(same)
         self.content_words += sum(content)
-        self.predicted_content_words += sum(name in CONTENT_RELATIONS for name in types)
+        self.predicted_content_words += sum(map(_is_content, types))
         self.content_arcs += content_arcs
         self.whole_heads += all(right)
         self.whole_arcs += arcs == size
@@ -136,6 +136,11 @@ def count_trees(gold: Iterable[DependencySentence], predicted: Iterable[Dependen
             raise UserError(f"{found}; expected the words of {one.source}:{one.line}: {' '.join(one.words)!r}")
         counts.add(one.heads, one.relations, other.heads, other.relations)
     return counts
+
+
+def _is_content(relation: str) -> bool:
+    """The corpus of Goodwin et al. has its relations in capitals."""
+    return relation.lower() in CONTENT_RELATIONS
 
 
 def _part(count: int, of: int) -> float:

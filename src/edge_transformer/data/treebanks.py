@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import conllu
 from conllu.exceptions import ParseException
@@ -27,6 +29,9 @@ MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
 MAX_ID = 9  # digits
 NO_VALUE = "_"
 ROW_OF_CONLLU = re.compile(r"\d+(-\d+|\.\d+)?\t")  # how a line begins that is no comment
+_NO_LETTERS = ("Cc", "Cs")  # control characters, and halves of characters, which no file can hold
+_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
+_LFS_POINTER = "version https://git-lfs"
 _COLUMNS = "10 columns with tabs between them: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 _ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL, _DEPS, _COUNT = 0, 1, 3, 4, 6, 7, 8, 10
 _Id = int | tuple[int, str, int]  # a word, a multi-word token (3, "-", 4) or an empty node (5, ".", 1)
@@ -44,18 +49,21 @@ class DependencySentence:
     lines: tuple[str, ...] = field(compare=False, repr=False)  # as read, with everything that is no word
     source: str = field(default="sentence", compare=False, repr=False)
     line: int | None = field(default=None, compare=False, repr=False)  # number of the first one
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
 
     @classmethod
-    def of_words(cls, words: Sequence[str]) -> DependencySentence:
-        """A sentence that has nothing but words."""
+    def of_words(cls, words: Sequence[str], sent_id: Any = None) -> DependencySentence:
+        """A sentence that has nothing but words, and a name where `sent_id` can be one: a text or a whole number."""
         for number, word in enumerate(words, start=1):
-            if not word or any(letter in word for letter in "\t\r\n"):
-                raise DataError("sentence", None, f"word {number} = {word!r}", "texts without tabs and line ends")
+            if not word.strip() or any(unicodedata.category(letter) in _NO_LETTERS for letter in word):
+                expected = "texts, not empty, without tabs, line ends and other control characters"
+                raise DataError("sentence", None, f"word {number} = {word!r}", expected)
         if not 0 < len(words) <= MAX_WORDS:
             raise DataError("sentence", None, f"{len(words)} words", f"1 to {MAX_WORDS}")
         rows = (f"{number}\t{word}" + f"\t{NO_VALUE}" * (_COUNT - 2) for number, word in enumerate(words, start=1))
         unknown = (NO_VALUE,) * len(words)
-        return cls(tuple(words), (), (), unknown, unknown, (f"# text = {' '.join(words)}", *rows))
+        named = [f"# sent_id = {sent_id}"] if _is_name(sent_id) else []
+        return cls(tuple(words), (), (), unknown, unknown, (*named, f"# text = {' '.join(words)}", *rows))
 
     @property
     def size(self) -> int:
@@ -66,6 +74,11 @@ class DependencySentence:
     def comments(self) -> tuple[str, ...]:
         """The lines that start with #, as they are."""
         return tuple(line for line in self.lines if line.startswith("#"))
+
+    @property
+    def sent_id(self) -> str | None:
+        """The name that a comment gives to the sentence, if any."""
+        return next((match[1] for line in self.comments if (match := _SENT_ID.fullmatch(line))), None)
 
     @property
     def text(self) -> str:
@@ -193,6 +206,8 @@ def _sentence(lines: tuple[str, ...], source: str, first: int, trees: bool, max_
                 _check_columns(line, source, number)
             continue
         cells = line.split("\t")
+        if number == 1 and line.startswith(_LFS_POINTER):
+            raise DataError(source, number, "a Git LFS pointer", "the file itself: run `git lfs pull` where it lies")
         if len(cells) != _COUNT:
             raise DataError(source, number, f"{_plural(len(cells), 'column')} in {line!r}", _COLUMNS)
         if not cells[_FORM]:
@@ -266,6 +281,12 @@ def _check_columns(line: str, source: str, number: int) -> None:
     names = " ".join(line.partition("=")[2].split()).upper()
     if names != _COLUMNS.partition(": ")[2]:
         raise DataError(source, number, f"the columns {names}", _COLUMNS)
+
+
+def _is_name(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip()) and not any(unicodedata.category(letter) in _NO_LETTERS for letter in value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _plural(count: int, name: str) -> str:

@@ -91,9 +91,9 @@ class TaskData(ABC):
 
     @classmethod
     @abstractmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         """The hash of a folder's data files, without reading their rows; `training` and `testing` say which files must
-        be there.
+        be there. `split` names the one that is meant, where other files split one corpus in several ways.
         """
 
     @classmethod

@@ -222,7 +222,7 @@ class RelationData(TaskData):
         return cls(data, settings, seed, cast(RelationModel | None, model), valid_fingerprint)
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         return fingerprint(path for paths in graph_files(folder, training, testing).values() for path in paths)
 
     @classmethod

@@ -66,7 +66,7 @@ class CogsData(ParsingData):
         return loaded
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         return fingerprint(cogs_files(folder, training))
 
     def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import require_fraction, require_positive
+from ..data.sentence_lines import MAX_WORDS
 from ..data.sentences import SentenceTable
 from ..data.split_files import SPLITS
 from ..data.treebank_folders import TreebankData, read_treebank, treebank_paths, treebank_splits
@@ -24,7 +25,7 @@ from ..errors import DataError, UserError
 from ..files import fingerprint
 from .base import Progress, TaskModel
 from .splits import SplitTaskData
-from .tree_parser import MAX_WORDS, TreeParser, predict_trees, trees_of
+from .tree_parser import TreeParser, predict_trees, trees_of
 
 TRAIN_EDGES = 20_000  # pairs of words computed at once in training; a larger batch is computed in parts
 UNSEEN = -1  # the number of a relation that no training sentence has
@@ -68,10 +69,8 @@ class TreebankTask(SplitTaskData):
 
     Settings: ClassVar[type] = TreebankSettings
 
-    def __init__(
-        self, data: TreebankData, files_hash: str, settings: TreebankSettings, model: TreeParser | None = None
-    ) -> None:
-        self._name, self._fingerprint, self._settings = data.name, files_hash, settings
+    def __init__(self, data: TreebankData, settings: TreebankSettings, model: TreeParser | None = None) -> None:
+        self._name, self._fingerprint, self._settings = data.name, data.fingerprint, settings
         self._split, self._missing, self._derived = data.split, data.missing, data.derived
         most = settings.max_tokens or MAX_WORDS
         trees = data.splits.get("train", ())
@@ -108,16 +107,18 @@ class TreebankTask(SplitTaskData):
         elif not settings.test:
             wanted = [split for split in wanted if split != "test"]
         if not set(wanted) & {"dev", "test"}:
-            raise UserError(f"{folder}: found no file to score; expected dev.conllu or test.conllu")
+            left_out = " besides test.conllu, which data.test=false leaves unread" if "test" in there else ""
+            expected = "dev.conllu" if left_out else "dev.conllu or test.conllu"
+            raise UserError(f"{folder}: found no file to score{left_out}; expected {expected}")
         data = read_treebank(folder, wanted, settings.split, progress)
-        return cls(data, fingerprint(treebank_paths(folder)), settings, cast(TreeParser | None, model))
+        return cls(data, settings, cast(TreeParser | None, model))
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         there = treebank_splits(folder)
         if training and "train" not in there:
             raise UserError(f"{folder}: found no training file; expected one such as train.conllu")
-        return fingerprint(treebank_paths(folder))
+        return fingerprint(treebank_paths(folder, split))
 
     @cached_property
     def _types(self) -> WordTypes:
@@ -213,13 +214,10 @@ class TreebankTask(SplitTaskData):
         for tree, (heads, relations) in zip(gold, trees_of(found, [t.size for t in gold], self.labels), strict=True):
             counts.add(tree.heads, tree.relations, heads, relations)
         prefix = "valid " if split == "dev" else ""  # the name that says: recipes may be chosen by it
-        return {
-            f"{prefix}LAS": counts.las,
-            f"{prefix}UAS": counts.uas,
-            f"{prefix}EM": counts.exact,
-            f"{prefix}CLAS": counts.clas,
-            f"{prefix}EM content": counts.exact_content,
-        }
+        scores = {"LAS": counts.las, "UAS": counts.uas, "EM": counts.exact}
+        if counts.content_words:  # a treebank may have relations of its own
+            scores |= {"CLAS": counts.clas, "EM content": counts.exact_content}
+        return {f"{prefix}{name}": score for name, score in scores.items()}
 
 
 def root_label(trees: Sequence[DependencySentence]) -> str | None:

@@ -328,7 +328,7 @@ class ParsingData(SplitTaskData):
         return cls(Path(folder).resolve().name, hashed, splits, settings, seed, cast(GraphParser | None, model))
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         return fingerprint(token_graph_files(folder, training, testing).values())
 
     @cached_property

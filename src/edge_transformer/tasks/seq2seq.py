@@ -127,17 +127,17 @@ class Seq2SeqData(TaskData):
         corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
         identity = {
             "name": Path(folder).resolve().name,
-            "fingerprint": fingerprint(pair_paths(folder)),
+            "fingerprint": fingerprint(pair_paths(folder, settings.split)),
             "corpus": corpus,
             "split": files.split,
         }
         return cls(identity, splits, settings, seed, cast(Translator | None, model), notes)
 
     @classmethod
-    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True) -> str:
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
         if training and not has_training_rows(folder):
             raise UserError(f"{folder}: found no training file; expected one such as train.tsv")
-        return fingerprint(pair_paths(folder))
+        return fingerprint(pair_paths(folder, split))
 
     # --- which rows -----------------------------------------------------------------------------------------------
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor
@@ -14,21 +13,21 @@ from torch.nn import functional as F
 from ..baselines import SEQUENCE_KINDS
 from ..baselines.token_encoder import TokenEncoder
 from ..config import require_choice, require_fraction, require_positive
+from ..data.sentence_lines import arriving_sentences, read_words
 from ..data.sentences import SentenceTable
-from ..data.token_graphs import text_or_json, tokens_from_json
 from ..data.treebanks import DependencySentence
 from ..data.vocab import Vocab
 from ..data.words import Lexicon, WordTypes
-from ..errors import DataError, UserError
+from ..errors import DataError
 from ..heads import BiaffineLabelHead, EdgeLabelHead
 from ..trees import best_tree
 from ..word_input import WordInput
 from .base import Progress, TaskModel, build_encoder, model_options
 
 PREDICT_EDGES = 20_000  # pairs of words computed at once outside training: bounds memory, whatever the lengths
-MAX_WORDS = 512  # in a sentence that is parsed; a model keeps a vector for each pair of them
 NULL = 0  # the number of the label that says: this is not the head; real labels follow
 FORBIDDEN = -1e9
+SentenceForm = str | Sequence[str] | Mapping[str, Any] | DependencySentence  # how a sentence may be given
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,9 @@ class TreeParser(TaskModel):
     def best_arcs(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The score of each possible arc with its best label, `[batch, n, n + 1]`, and that label.
 
-        The sum over the arcs of a tree is its log-probability but for what all trees of the sentence share. With
-        `scores: pairs` that is log p(label) - log p(null), as all pairs that are no arcs answer null.
+        The sum over the arcs of a tree is its log-probability but for what all trees of the sentence share, given that
+        the root's label is at the root and nowhere else. With `scores: pairs` that is log p(label) - log p(null), as
+        all pairs that are no arcs answer null.
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         of_labels = logits[..., 1:]
@@ -155,21 +155,19 @@ class TreeParser(TaskModel):
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any]]:
-        """The trees of lines: JSON as `predict` takes it (`text_or_json`), or plain sentences."""
+        """The trees of lines: JSON as `predict` takes it, plain sentences, or CoNLL-U."""
+        yield from map(tree_as_json, self.parse_stream(arriving_sentences(lines, source), pausing))
 
-        def sentences() -> Iterator[DependencySentence]:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield read_words(text_or_json(line, source, number), source, number)
-
-        yield from map(tree_as_json, self.parse_stream(sentences(), pausing))
-
-    def parse(self, sentences: Sequence[str | Sequence[str] | DependencySentence]) -> list[DependencySentence]:
-        """The trees of sentences, given as texts with spaces between the words, as lists of words, or as read from a
-        CoNLL-U file, of which all but the tree is kept.
+    @overload
+    def parse(self, sentences: str) -> DependencySentence: ...  # type: ignore[overload-overlap]
+    @overload
+    def parse(self, sentences: Sequence[SentenceForm]) -> list[DependencySentence]: ...
+    def parse(self, sentences: str | Sequence[SentenceForm]) -> DependencySentence | list[DependencySentence]:
+        """The tree of one sentence, given as a text with spaces between the words; or those of several, given as such
+        texts, as lists of words, as {"tokens": [...]}, or as read from a CoNLL-U file, whose trees alone change.
         """
         if isinstance(sentences, str):
-            raise UserError(f"found the text {sentences!r}; expected a list of sentences")
+            return self.parse([sentences])[0]
         return self._parse([read_words(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def parse_stream(
@@ -207,30 +205,14 @@ class TreeParser(TaskModel):
         return [sentence.with_tree(*tree) for sentence, tree in zip(sentences, trees, strict=True)]
 
 
-def read_words(value: Any, source: str, line: int | None = None) -> DependencySentence:
-    """A sentence to be parsed, from any of the forms in which one may be given."""
-    if isinstance(value, DependencySentence):
-        sentence = value
-    else:
-        # Nothing but these separates words: treebanks have other kinds of space inside them.
-        words = tuple(word for word in re.split(r"[ \t\r\n]+", value) if word) if isinstance(value, str) else value
-        if isinstance(words, list | tuple):
-            if not words or not all(isinstance(word, str) for word in words):
-                raise DataError(source, line, repr(value), "a sentence of at least one word, all of them texts")
-        else:
-            words = tokens_from_json(words, source, line)
-        try:
-            sentence = replace(DependencySentence.of_words(words), source=source, line=line)
-        except DataError as error:
-            raise DataError(source, line, error.found, error.expected) from error
-    if sentence.size > MAX_WORDS:
-        raise DataError(source, line, f"a sentence of {sentence.size} words", f"at most {MAX_WORDS}")
-    return sentence
-
-
 def tree_as_json(tree: DependencySentence) -> dict[str, Any]:
-    """A parsed sentence as plain values; heads count words from 1, and 0 is the root, as in CoNLL-U."""
-    return {"tokens": list(tree.words), "heads": list(tree.heads), "relations": list(tree.relations)}
+    """A parsed sentence as plain values; heads count words from 1, and 0 is the root, as in CoNLL-U.
+
+    What else an object had that the sentence was given as comes back with it, as does the `sent_id` of CoNLL-U as "id".
+    """
+    named = {} if tree.sent_id is None else {"id": tree.sent_id}
+    answer = {"tokens": list(tree.words), "heads": list(tree.heads), "relations": list(tree.relations)}
+    return named | dict(tree.fields) | answer
 
 
 def predict_trees(

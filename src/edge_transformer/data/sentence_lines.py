@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
-from .data.clutrr import no_text
-from .data.token_graphs import text_or_json
-from .data.treebanks import MAX_LINE, ROW_OF_CONLLU, DependencySentence, read_conllu_lines
-from .errors import DataError
-from .tasks.tree_parser import MAX_WORDS, read_words
+from ..errors import DataError
+from .clutrr import no_text
+from .token_graphs import text_or_json, tokens_from_json
+from .treebanks import MAX_LINE, ROW_OF_CONLLU, DependencySentence, read_conllu_lines
 
+MAX_WORDS = 512  # in a sentence that is parsed; a model keeps a vector for each pair of them
 _COMMENT = re.compile(r"#(\s|$)")  # a line that begins with #MeToo is a sentence
 _MOST_COMMENTS = 1_000  # before the first sentence
 
@@ -51,3 +53,26 @@ def _sentences_of_text(lines: Iterable[str], source: str) -> Iterator[Dependency
                 yield read_words(text_or_json(text, source, number), source, number)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
+
+
+def read_words(value: Any, source: str, line: int | None = None) -> DependencySentence:
+    """A sentence to be parsed, from any of the forms in which one may be given."""
+    if isinstance(value, DependencySentence):
+        sentence = value
+    else:
+        fields = {name: item for name, item in value.items() if name != "tokens"} if isinstance(value, Mapping) else {}
+        # Nothing but these separates words: treebanks have other kinds of space inside them.
+        words = tuple(word for word in re.split(r"[ \t\r\n]+", value) if word) if isinstance(value, str) else value
+        if isinstance(words, list | tuple):
+            if not words or not all(isinstance(word, str) for word in words):
+                raise DataError(source, line, repr(value), "a sentence of at least one word, all of them texts")
+        else:
+            words = tokens_from_json(words, source, line)
+        try:
+            sentence = DependencySentence.of_words(words, fields.get("id"))
+        except DataError as error:
+            raise DataError(source, line, error.found, error.expected) from error
+        sentence = replace(sentence, fields=fields, source=source, line=line)
+    if sentence.size > MAX_WORDS:
+        raise DataError(source, line, f"a sentence of {sentence.size} words", f"at most {MAX_WORDS}")
+    return sentence

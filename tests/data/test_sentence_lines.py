@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from edge_transformer.data.sentence_lines import arriving_sentences
 from edge_transformer.errors import DataError
 from edge_transformer.lines import ArrivingLines
-from edge_transformer.sentence_lines import arriving_sentences
 
 REST = "\t_" * 8
 TWO = f"# sent_id = 1\n1\tHi{REST}\n\n# a comment\n1-2\tdon't{REST}\n1\tdo{REST}\n2\tn't{REST}\n\n"
