@@ -161,6 +161,8 @@ def test_lines_are_answered_in_json(model: ByHeart, tmp_path: Path) -> None:
     file.write_text(lines, encoding="utf-8")
     assert run("parse", "--input", str(file)) == (0, out, "")
     assert run("parse", "--input", "-", "--json", stdin=lines) == (0, out, "")
+    _, out, _ = run("parse", stdin='{"tokens": ["Emma", "ran", "."], "id": "x"}\n')
+    assert json.loads(out) == {"id": "x", **answers[0]}
 
 
 def test_many_lines_are_parsed_together_but_not_all_at_once(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:

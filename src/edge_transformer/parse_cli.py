@@ -193,20 +193,21 @@ def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[
 
 def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
     """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
-    from .tasks.graph_parsing import read_sentence_lines
+    from .tasks.graph_parsing import Parse, SentenceLine, read_sentence_lines, with_fields
 
-    waiting: list[tuple[int, Tokens]] = []
+    waiting: list[SentenceLine] = []
     pairs = 0
 
     def answers() -> Iterator[tuple[int | None, Answer]]:
         if waiting:
-            parsed = parser.parse([sentence for _, sentence in waiting])
-            yield from zip([line for line, _ in waiting], parsed, strict=True)
+            parsed = cast(Sequence[Parse], parser.parse([line.tokens for line in waiting]))
+            answered = with_fields(parsed, (line.fields for line in waiting))
+            yield from zip([line.number for line in waiting], answered, strict=True)
 
     try:
-        for line, sentence in read_sentence_lines(lines, source):
-            waiting.append((line, sentence))
-            pairs += len(sentence) ** 2
+        for line in read_sentence_lines(lines, source):
+            waiting.append(line)
+            pairs += len(line.tokens) ** 2
             if pairs > BATCH_PAIRS or lines.pausing():
                 yield from answers()
                 waiting, pairs = [], 0

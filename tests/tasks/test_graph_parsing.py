@@ -314,6 +314,15 @@ def test_lines_are_sentences_or_json(model: GraphParser) -> None:
     assert answers[0]["tokens"] == ["Ann", "ran", "."]
 
 
+def test_what_came_with_a_sentence_comes_back_with_its_graph(model: GraphParser) -> None:
+    question = {"id": 7, "tokens": ["Ann", "ran", "."], "parents": "mine"}
+    [answer] = model.predict([question])
+    assert (answer["id"], list(answer["tokens"])) == (7, question["tokens"])
+    assert answer["parents"] != "mine"
+    assert list(model.predict_lines([json.dumps(question)], "x")) == [answer]
+    assert "id" not in model.predict(["Ann ran ."])[0]
+
+
 def test_a_broken_line_is_located_after_the_answers_before_it(model: GraphParser) -> None:
     answers = model.predict_lines(["Ann ran .\n", "\n", '{"tokens": \n', "Bob ran .\n"], "questions")
     assert next(answers)["tokens"][0] == "Ann"

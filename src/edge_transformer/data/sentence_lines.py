@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from ..errors import DataError
 from .clutrr import no_text
-from .token_graphs import text_or_json, tokens_from_json
+from .token_graphs import other_fields, text_or_json, tokens_from_json
 from .treebanks import MAX_LINE, ROW_OF_CONLLU, DependencySentence, read_conllu_lines
 
 MAX_WORDS = 512  # in a sentence that is parsed; a model keeps a vector for each pair of them
@@ -60,7 +60,7 @@ def read_words(value: Any, source: str, line: int | None = None) -> DependencySe
     if isinstance(value, DependencySentence):
         sentence = value
     else:
-        fields = {name: item for name, item in value.items() if name != "tokens"} if isinstance(value, Mapping) else {}
+        fields = other_fields(value)
         # Nothing but these separates words: treebanks have other kinds of space inside them.
         words = tuple(word for word in re.split(r"[ \t\r\n]+", value) if word) if isinstance(value, str) else value
         if isinstance(words, list | tuple):

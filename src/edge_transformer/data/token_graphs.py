@@ -81,6 +81,11 @@ def tokens_from_json(value: Any, source: str | Path = "token graph", line: int |
     return tuple(tokens)
 
 
+def other_fields(value: Any) -> dict[str, Any]:
+    """What an object has besides its tokens, such as an "id": it comes back with the answer."""
+    return {name: item for name, item in value.items() if name != "tokens"} if isinstance(value, dict) else {}
+
+
 def read_token_graphs(
     path: str | Path, columns: Collection[str] | None = None, whose: str = "those of the first graph"
 ) -> Iterator[TokenGraph]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast, overload
+from typing import Any, ClassVar, NamedTuple, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from ..data.clutrr import no_text
 from ..data.exchange import Exchange
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
-from ..data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, text_or_json, tokens_from_json
+from ..data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, other_fields, text_or_json, tokens_from_json
 from ..data.treebanks import ROW_OF_CONLLU
 from ..data.vocab import Vocab
 from ..encoder import Encoded
@@ -56,10 +56,12 @@ class Parse:
     graph: TokenGraph
     logical_form: str | None = None  # None where the graph is not that of any form, or the task has no forms
     unknown: tuple[str, ...] = ()  # words of the sentence that the model never saw
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
 
     def to_json(self) -> dict[str, Any]:
-        """A graph as `data/token_graphs.py` reads it, with what else was found."""
-        return self.graph.to_json() | {"logical_form": self.logical_form, "unknown": list(self.unknown)}
+        """A graph as `data/token_graphs.py` reads it, with what else was found, and what came with the sentence."""
+        found = {"logical_form": self.logical_form, "unknown": list(self.unknown)}
+        return dict(self.fields) | self.graph.to_json() | found
 
 
 class GraphParser(TaskModel):
@@ -127,25 +129,30 @@ class GraphParser(TaskModel):
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The graphs of sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
         sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
-        return [parse.to_json() for parse in self._parse(sentences)]
+        return [parse.to_json() for parse in with_fields(self._parse(sentences), map(other_fields, inputs))]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any]]:
         """The graphs of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
-        waiting: list[tuple[str, ...]] = []
+        waiting: list[SentenceLine] = []
         edges = 0
+
+        def answers() -> Iterator[dict[str, Any]]:
+            parsed = self._parse([line.tokens for line in waiting])
+            yield from map(Parse.to_json, with_fields(parsed, (line.fields for line in waiting)))
+
         try:
-            for _, tokens in read_sentence_lines(lines, source):
-                waiting.append(tokens)
-                edges += len(tokens) ** 2
+            for line in read_sentence_lines(lines, source):
+                waiting.append(line)
+                edges += len(line.tokens) ** 2
                 if edges > PREDICT_EDGES or pausing():
-                    yield from map(Parse.to_json, self._parse(waiting))
+                    yield from answers()
                     waiting, edges = [], 0
         except DataError:  # the lines before the broken one were good questions
-            yield from map(Parse.to_json, self._parse(waiting))
+            yield from answers()
             raise
-        yield from map(Parse.to_json, self._parse(waiting))
+        yield from answers()
 
     @overload
     def parse(self, sentences: str) -> Parse: ...  # type: ignore[overload-overlap]
@@ -202,8 +209,21 @@ def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str
     return tokens_from_json(value, source, line)
 
 
-def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The sentences of lines with their numbers: JSON (`text_or_json`) or text; blank lines are passed over."""
+class SentenceLine(NamedTuple):
+    """A sentence that a line holds."""
+
+    number: int
+    tokens: tuple[str, ...]
+    fields: dict[str, Any]  # what else its object had, where it was JSON
+
+
+def with_fields(parses: Iterable[Parse], fields: Iterable[Mapping[str, Any]]) -> list[Parse]:
+    """Answers together with what came with their sentences."""
+    return [replace(parse, fields=came) for parse, came in zip(parses, fields, strict=True)]
+
+
+def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[SentenceLine]:
+    """The sentences of lines: JSON (`text_or_json`) or text; blank lines are passed over."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
@@ -214,7 +234,8 @@ def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[tuple[int
                 expected = "sentences, one a line, or a model of dependency trees with --model"
                 raise DataError(source, number, "CoNLL-U", expected)
             if text.strip():
-                yield number, read_sentence(text_or_json(text, source, number), source, number)
+                value = text_or_json(text, source, number)
+                yield SentenceLine(number, read_sentence(value, source, number), other_fields(value))
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
 
