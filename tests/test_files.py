@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edge_transformer import files
-from edge_transformer.files import fingerprint, lock, locked, obstacle, replacing, write_text
+from edge_transformer.files import fingerprint, lock, locked, obstacle, replacing, replacing_together, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and locks of POSIX systems")
 
@@ -35,6 +35,29 @@ def test_a_new_file_appears_when_the_block_ends(tmp_path: Path) -> None:
         aside.write_text("whole")
     assert target.read_text() == "whole"
     assert names(tmp_path) == ["new.txt"]
+
+
+def write_some(folder: Path, error: type[BaseException]) -> None:
+    with replacing_together(folder) as place:
+        place("a").write_text("new")
+        place("b").write_text("ne")
+        raise error
+
+
+def test_files_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for broken in (ValueError, KeyboardInterrupt):
+        with pytest.raises(broken):
+            write_some(folder, broken)
+        assert not folder.exists()
+    with replacing_together(folder) as place:
+        place("a").write_text("old")
+        place("b").write_text("old")
+        assert not (folder / "a").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b"]
+    with pytest.raises(KeyboardInterrupt):
+        write_some(folder, KeyboardInterrupt)
+    assert [path.read_text() for path in sorted(folder.iterdir())] == ["old", "old"]
 
 
 def test_an_old_file_stays_until_the_block_ends(tmp_path: Path) -> None:

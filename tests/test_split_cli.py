@@ -80,11 +80,34 @@ def test_without_validation_rows_there_is_no_file_of_them(data: Path, tmp_path: 
     assert len((folder / "train.tsv").read_text().splitlines()) == 186
 
 
+def test_what_cannot_be_is_said_before_the_search(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = run("split", data, "--test", 30, "--out", tmp_path / "file")
+    assert code == 2
+    assert f"--out {tmp_path}/file: found {tmp_path}/file, which is no folder; expected a folder to write to" in err
+    folder = tmp_path / "split"
+    assert run("split", data, "--train", 100, "--test", 30, "--out", folder)[0] == 0
+    code, _, err = run("divergence", folder, "--split", folder / "split.json")  # whose rows are those of the data
+    assert code == 2
+    assert "expected the data that were split, whose rows it numbers; its own folder needs no --split" in err
+    whole, again = (
+        json.loads(run("divergence", *said, "--json")[1])
+        for said in ([folder], [data, "--split", folder / "split.json"])
+    )
+    assert whole == again
+    assert whole["test"]["atoms_that_train_lacks"] == whole["test"]["rows_with_such_atoms"] == 0
+
+
 def test_limits_that_are_not_kept_are_said(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"  # no two rows share anything
     path.write_text("".join(json.dumps({"atoms": [f"a{n}"], "compounds": [f"c{n}"]}) + "\n" for n in range(30)))
-    code, out, _ = run("split", path, "--dev", 5, "--test", 5, "--atoms", 0.05, "--out", tmp_path / "split")
+    wanted = ("split", path, "--dev", 5, "--test", 5, "--atoms", 0.05, "--out", tmp_path / "split")
+    code, _, err = run(*wanted)
+    assert code == 2
+    assert "in 5 rows of train leaves 0 rows for these; expected at least 10, or a smaller --seen" in err
+    code, out, _ = run(*wanted, "--seen", 0)
     assert code == 0
+    assert "note: test: 5 rows have one of 5 atoms that train lacks" in out
     for name in ("test", "dev"):
         assert f"note: {name}: atoms 1.0000, wanted at most 0.05; this is the best that was found" in out
     report = json.loads((tmp_path / "split/report.json").read_text())
@@ -129,14 +152,14 @@ def test_a_split_of_trees_has_the_numbers_that_they_say(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.conllu"
     corpus.write_text("".join(TREES[:2:-1]))
     (tmp_path / "derived.json").write_text('{"kind": "cfq-dependencies"}')
-    assert run("split", corpus, "--train", 20, "--test", 6, "--out", tmp_path / "out")[0] == 0
+    assert run("split", corpus, "--train", 20, "--test", 6, "--seen", 1, "--out", tmp_path / "out")[0] == 0
     numbers = json.loads((tmp_path / "out/split.json").read_text())
     for name in ("train", "test"):
         written = (tmp_path / f"out/{name}.conllu").read_text()
         assert written == "".join(TREES[row] for row in numbers[f"{name}Idxs"])
     described = json.loads((tmp_path / "out/derived.json").read_text())
     made = {"seed": 1, "train": 20, "dev": 0, "test": 6}
-    assert described == {"kind": "cfq-dependencies", "split anew": made}
+    assert described == {"kind": "cfq-dependencies", "split anew": made, "from": {"kind": "cfq-dependencies"}}
     assert derived_kind(tmp_path / "out") == "cfq-dependencies-split-anew"
     assert derived_kind(tmp_path) == "cfq-dependencies"
 
@@ -219,6 +242,7 @@ def test_the_numbers_of_the_page_are_those_of_the_record() -> None:
         cells = [f"{found['train']['rows']:,}", f"{found['test']['rows']:,}"]
         for name in ("test", "a random test set"):
             cells += [f"{found[name][f'{kind}_divergence']:.4f}" for kind in ("atom", "compound")]
+            cells += [f"{found[name]['rows_with_such_atoms']:,}"] if name == "test" else []
         assert f"| `{command}` | {' | '.join(cells)} |\n" in page
     assert page.count("| `edge-transformer data divergence") == len(record)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.data.compounds import PartsBuilder
-from edge_transformer.divergence import Divergences, Parts
+from edge_transformer.divergence import Divergences, Parts, UnseenAtoms
 from edge_transformer.errors import UserError
 from edge_transformer.splitting import SplitTarget, make_split, random_split, steps
 
@@ -51,7 +52,9 @@ def test_the_limit_for_atoms_is_kept_where_atoms_and_compounds_are_the_same() ->
         builder.add_weighted({f"a{number % 10}": 1.0}, {f"c{number % 10}": 1.0})
     split = make_split(builder.build(), SplitTarget(200, 0, 100, 0.05))
     assert split.divergences.atoms <= 0.05
-    assert not split.reached  # the best one found is given
+    assert split.reached  # as much as can be had, which is little
+    assert split.divergences.compounds < 0.05
+    assert not make_split(builder.build(), SplitTarget(200, 0, 100, 0.05, 0.5)).reached  # the best one found is given
 
 
 def test_the_limit_for_atoms_matters_where_no_row_is_left_over() -> None:
@@ -72,6 +75,30 @@ def test_compounds_are_driven_out_of_train_where_rows_may_stay_unused() -> None:
             builder.add_weighted({f"l{first}": 1.0, f"r{second}": 1.0}, {f"{first}-{second}": 1.0})
     split = make_split(builder.build(), SplitTarget(1440, 300, 300, 0.05, 0.9))
     assert split.reached
+
+
+def test_atoms_vanish_from_train_unless_some_rows_are_kept() -> None:
+    builder = PartsBuilder()
+    for number in range(900):  # every compound has a word of its own, so that it can only leave train with that
+        builder.add_weighted({f"a{number % 20}": 1.0, f"b{number % 7}": 4.0}, {f"c{number % 20}": 1.0})
+    for _ in range(3):
+        builder.add_weighted({"too rare": 1.0, "b0": 4.0}, {"c20": 1.0})
+    parts, target = builder.build(), SplitTarget(600, 100, 100, 0.2)
+    split = make_split(parts, target)
+    lost = parts.unseen_atoms(split.train, split.test)
+    assert (lost.atoms > 0, lost.rows > 0) == (True, True)
+    rows = parts.atoms.row_of_entry
+    for seen in (1, 5):
+        kept = make_split(parts, replace(target, seen=seen))
+        held = np.concatenate([kept.dev, kept.test])
+        assert parts.unseen_atoms(kept.train, held) == UnseenAtoms(0, 0)
+        in_train = np.bincount(parts.atoms.columns[np.isin(rows, kept.train)], minlength=parts.atoms.types)
+        assert in_train[parts.atoms.frequencies(held) > 0].min() >= seen
+        assert not np.isin([900, 901, 902], held).any() or seen == 1
+        assert kept.divergences.atoms <= 0.2
+        assert [len(part) for part in kept.numbers().values()] == [600, 100, 100]
+    with pytest.raises(UserError, match=r"in 5 rows of train takes \d+ rows of it; expected at most 9, or a smaller"):
+        make_split(parts, SplitTarget(9, 5, 5, seen=5))
 
 
 def test_what_is_not_kept_is_said() -> None:

@@ -115,12 +115,26 @@ class Parts:
     def __len__(self) -> int:
         return len(self.atoms)
 
+    def unseen_atoms(self, train: ArrayLike, test: ArrayLike) -> UnseenAtoms:
+        """What test asks for that train never shows."""
+        lacking = self.atoms.frequencies(train) == 0  # (types,)
+        asked = lacking & (self.atoms.frequencies(test) > 0)
+        return UnseenAtoms(int(asked.sum()), int((self.atoms.dot(lacking.astype(np.float64), test) > 0).sum()))
+
     def divergences(self, train: ArrayLike, test: ArrayLike) -> Divergences:
         """How far apart two sets of rows are."""
         return Divergences(
             divergence(self.atoms.frequencies(train), self.atoms.frequencies(test), ATOM_ALPHA),
             divergence(self.compounds.frequencies(train), self.compounds.frequencies(test), COMPOUND_ALPHA),
         )
+
+
+@dataclass(frozen=True)
+class UnseenAtoms:
+    """Atoms of a test set that its train does not have: no composition of what is known leads to them."""
+
+    atoms: int
+    rows: int  # of test that have one or more of them
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -34,6 +34,24 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(aside, target)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_together(folder: str | Path) -> Iterator[Callable[[str], Path]]:
+    """The same for several files of a folder: a function that gives for each name a path to write to.
+
+    All are moved into place at the end, one right after the other, so that an error or Ctrl-C on the way changes none.
+    A folder that was made for them is gone again then.
+    """
+    was_there = Path(folder).exists()
+    try:
+        with ExitStack() as stack:
+            yield lambda name: stack.enter_context(replacing(Path(folder) / name))
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                Path(folder).rmdir()
+        raise
 
 
 def write_text(path: str | Path, text: str) -> None:

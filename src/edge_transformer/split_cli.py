@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from .errors import UserError
 
 if TYPE_CHECKING:
     from .data.split_input import SplitInput
-    from .divergence import Divergences, Ints
+    from .divergence import Divergences, Ints, UnseenAtoms
     from .splitting import SplitTarget
 
 out = Console(highlight=False)
@@ -44,6 +45,7 @@ def split(
     compounds: Annotated[
         float, typer.Option(min=0, max=1, help="Divergence of compounds, at least; stops there.")
     ] = 1.0,
+    seen: Annotated[int, typer.Option(min=0, help="Rows of train, at least, that have each atom of dev and test.")] = 5,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
     """Split data so that the test rows combine what train has in ways that train does not have.
@@ -54,21 +56,23 @@ def split(
 
     Examples:
 
-    - `edge-transformer data split trees --train 60000 --dev 12000 --test 12000 --atoms 0.05 --compounds 0.5 --out hard`
+    - `edge-transformer data split trees --train 30000 --dev 12000 --test 12000 --atoms 0.05 --compounds 0.5 --out hard`
 
     - `edge-transformer data split questions.tsv --test 1000 --compounds 0.5 --out questions-split`
     """
-    from .data.split_files import SPLITS, write_split_file
+    from .data.split_files import SPLITS, split_file_text
     from .data.split_input import read_split_input, split_files
-    from .data.treebank_folders import copy_description
-    from .files import write_text
+    from .data.treebank_folders import DESCRIPTION_FILE, description_of_split
+    from .files import obstacle, replacing_together
     from .progress import bar
     from .splitting import SplitTarget, make_split, steps
 
+    if what := obstacle(folder / REPORT_FILE):
+        raise UserError(f"--out {folder}: found {what}; expected a folder to write to")
     with bar("reading") as reading:
         data = read_split_input(sources, reading.advance)
     rows = len(data.parts)
-    target = SplitTarget(rows - dev - test if train is None else train, dev, test, atoms, compounds)
+    target = SplitTarget(rows - dev - test if train is None else train, dev, test, atoms, compounds, seen)
     target.check(rows)
     old = [folder / f"{name}{data.kind}" for name in SPLITS]
     if any(source.resolve() in {path.resolve() for path in (folder, *old)} for source in sources):
@@ -80,15 +84,28 @@ def split(
         made = make_split(data.parts, target, seed, splitting.advance)
     parts = {"train": made.train, "test": made.test} | ({"dev": made.dev} if dev else {})
     measured = _measure(data, parts, seed)
-    data.write(folder, parts)
+    texts = {
+        SPLIT_FILE: split_file_text(data.row_numbers(made.numbers())),
+        REPORT_FILE: json.dumps(_report(measured, target, seed, sources, rows), indent=2) + "\n",
+        DESCRIPTION_FILE: description_of_split(
+            sources, {"seed": seed, "train": target.train, "dev": dev, "test": test}
+        ),
+    }
+    with replacing_together(folder) as place:
+        data.write(place, parts)
+        for name, text in texts.items():
+            if text is not None:
+                place(name).write_text(text, encoding="utf-8", newline="\n")
     if not dev:
         old[1].unlink(missing_ok=True)  # of a split that was here before
-    write_split_file(folder / SPLIT_FILE, data.row_numbers(made.numbers()))
-    write_text(folder / REPORT_FILE, json.dumps(_report(measured, target, seed, sources, rows), indent=2) + "\n")
-    copy_description(sources, folder, {"seed": seed, "train": target.train, "dev": dev, "test": test})
+    if texts[DESCRIPTION_FILE] is None:
+        (folder / DESCRIPTION_FILE).unlink(missing_ok=True)
     _print_table(target.train, measured)
     for name, complaints in _complaints(measured, target).items():
         print(f"note: {name}: {'; '.join(complaints)}; this is the best that was found")
+    for name, found in measured.items():
+        if name != RANDOM and found.unseen.atoms:
+            print(f"note: {name}: {found.unseen.rows:,} rows have one of {found.unseen.atoms:,} atoms that train lacks")
     for name in ("test", "dev"):
         repeated = data.repeated(made.train, parts.get(name, ()))
         if repeated:
@@ -164,6 +181,9 @@ def divergence(
     from .data.split_input import read_split_input
     from .progress import bar
 
+    if split_file is not None and split_file.parent.resolve() in {source.resolve() for source in sources}:
+        expected = "the data that were split, whose rows it numbers; its own folder needs no --split"
+        raise UserError(f"--split {split_file}: found it in the folder that is to be measured; expected {expected}")
     with bar("reading") as reading:
         data = read_split_input(sources, reading.advance, keep_texts=False)
     rows = data.places(read_split_file(split_file), split_file) if split_file else data.by_file
@@ -174,14 +194,32 @@ def divergence(
     table = _measure(data, rows, seed)
     train = len(rows["train"])
     if as_json:
-        found = {name: {"rows": size, **_numbers(divergences)} for name, (size, divergences) in table.items()}
+        found = {name: {"rows": measured.rows, **measured.numbers()} for name, measured in table.items()}
         print(json.dumps({"train": {"rows": train}} | found, indent=2))
     else:
         _print_table(train, table)
 
 
-def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str, tuple[int, Divergences]]:
-    """The size and the divergences of test, dev, and a test set by chance, all by the rows that the split uses."""
+@dataclass(frozen=True)
+class Measured:
+    """A part of a split beside train."""
+
+    rows: int
+    divergences: Divergences
+    unseen: UnseenAtoms
+
+    def numbers(self) -> dict[str, float]:
+        """As JSON has them."""
+        return {
+            "atom_divergence": round(self.divergences.atoms, 6),
+            "compound_divergence": round(self.divergences.compounds, 6),
+            "atoms_that_train_lacks": self.unseen.atoms,
+            "rows_with_such_atoms": self.unseen.rows,
+        }
+
+
+def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str, Measured]:
+    """What test, dev, and a test set by chance are like, all by the rows that the split uses."""
     import numpy as np
 
     from .data.split_files import SPLITS
@@ -191,48 +229,50 @@ def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str,
     parts = data.parts_of(np.concatenate([*there.values()]))
     ends = np.cumsum([len(numbers) for numbers in there.values()])
     places = dict(zip(there, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
-    table = {
-        name: (len(places[name]), parts.divergences(places["train"], places[name]))
-        for name in ("test", "dev")
-        if name in places
-    }
+
+    def measured(train: Ints, part: Ints) -> Measured:
+        return Measured(len(part), parts.divergences(train, part), parts.unseen_atoms(train, part))
+
+    table = {name: measured(places["train"], places[name]) for name in ("test", "dev") if name in places}
     chance = random_split(parts, SplitTarget(len(places["train"]), 0, len(places["test"])), seed)
-    return table | {RANDOM: (len(places["test"]), chance.divergences)}
+    return table | {RANDOM: measured(chance.train, chance.test)}
 
 
-def _complaints(measured: dict[str, tuple[int, Divergences]], target: SplitTarget) -> dict[str, list[str]]:
+def _complaints(measured: dict[str, Measured], target: SplitTarget) -> dict[str, list[str]]:
     """What test and dev do not keep of what was wanted."""
-    found = {name: target.complaints(of) for name, (_, of) in measured.items() if name != RANDOM}
+    found = {name: target.complaints(of.divergences) for name, of in measured.items() if name != RANDOM}
     return {name: complaints for name, complaints in found.items() if complaints}
 
 
 def _report(
-    measured: dict[str, tuple[int, Divergences]], target: SplitTarget, seed: int, sources: list[Path], rows: int
+    measured: dict[str, Measured], target: SplitTarget, seed: int, sources: list[Path], rows: int
 ) -> dict[str, Any]:
     missed = _complaints(measured, target)
-    reached = all(target.missed_by(found) == 0 for name, (_, found) in measured.items() if name != RANDOM)
+    at_least = target.compounds if target.compounds < 1 else None  # as much as can be had
     return {
         "sources": [source.name for source in sources],
         "seed": seed,
         "rows": {"all": rows, "train": target.train, "dev": target.dev, "test": target.test},
-        "wanted": {"atoms at most": target.atoms, "compounds at least": target.compounds, "reached": reached},
+        "wanted": {
+            "atoms at most": target.atoms,
+            "compounds at least": at_least,
+            "rows of train with each atom": target.seen,
+            "reached": not missed,
+        },
         "missed": missed,
-        "test": _numbers(measured["test"][1]),
-        "dev": _numbers(measured["dev"][1]) if "dev" in measured else None,
-        "random test set of the same size": _numbers(measured[RANDOM][1]),
+        "test": measured["test"].numbers(),
+        "dev": measured["dev"].numbers() if "dev" in measured else None,
+        "random test set of the same size": measured[RANDOM].numbers(),
     }
 
 
-def _numbers(found: Divergences) -> dict[str, float]:
-    return {"atom_divergence": round(found.atoms, 6), "compound_divergence": round(found.compounds, 6)}
-
-
-def _print_table(train: int, measured: dict[str, tuple[int, Divergences]]) -> None:
+def _print_table(train: int, measured: dict[str, Measured]) -> None:
     print(f"divergence from the {train:,} rows of train")
     table = Table(box=box.SIMPLE)
     table.add_column("")
-    for column in ("rows", "atoms", "compounds"):
+    for column in ("rows", "atoms", "compounds", "with atoms that train lacks"):
         table.add_column(column, justify="right")
-    for name, (size, found) in measured.items():
-        table.add_row(name, f"{size:,}", f"{found.atoms:.4f}", f"{found.compounds:.4f}")
+    for name, found in measured.items():
+        away = found.divergences
+        table.add_row(name, f"{found.rows:,}", f"{away.atoms:.4f}", f"{away.compounds:.4f}", f"{found.unseen.rows:,}")
     out.print(table)

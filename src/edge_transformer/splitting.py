@@ -1,10 +1,13 @@
 """Splits that test composition: test rows with the atoms of train in compounds that train does not have.
 
 After Keysers et al. (2020): rows are swapped greedily between test, train and those in neither, so that the divergence
-of compounds becomes high while that of atoms stays low. Rows are scored all at once by what moving each of them would
-change, and moved in groups; a group whose move does not help after all is taken back and made smaller. Divergence of
-atoms has a price, which falls while some is left and rises above the limit. A few random starts are swapped for some
-rounds, and the best one to the end. Everything follows from the seed.
+of compounds becomes high while that of atoms stays low. Here they begin at random, are scored all at once by what
+moving each of them would change, and are moved in groups; a group whose move does not help after all is taken back and
+made smaller. Divergence of atoms has a price, which falls while some is left and rises above the limit. A few random
+starts are swapped for some rounds, and the best one to the end. Everything follows from the seed.
+
+A low divergence of atoms by itself lets rare atoms vanish from train, and with them all that is made of them: nothing
+could then be right that asks for them. So some rows of every atom are kept in train (`Anchors`).
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class SplitTarget:
     test: int
     atoms: float = 0.02  # at most this divergence
     compounds: float = 1.0  # at least this one; 1 asks for as much as can be had
+    seen: int = 0  # rows of train, at least, that have each atom of dev and test
 
     def check(self, rows: int) -> None:
         """Refuse sizes and divergences that no split can have."""
@@ -61,7 +65,8 @@ class SplitTarget:
 
     def missed_by(self, found: Divergences) -> float:
         """How far divergences are from what is wanted; 0 where they are not."""
-        return max(0.0, found.atoms - self.atoms, self.compounds - found.compounds)
+        short = self.compounds - found.compounds if self.compounds < 1 else 0.0
+        return max(0.0, found.atoms - self.atoms, short)
 
     def complaints(self, found: Divergences) -> list[str]:
         """Which limit is not kept, in words; asking for as much as can be had sets none for compounds."""
@@ -89,11 +94,14 @@ class Split:
 def make_split(parts: Parts, target: SplitTarget, seed: int = 1, progress: Progress | None = None) -> Split:
     """Make a split of these sizes; the same seed makes the same one."""
     target.check(len(parts))
+    anchors = Anchors.of(parts.atoms, target.seen)
+    anchors.check(target)
     tell = progress or _silent
     best: _Sides | None = None
     for start, price in enumerate(FIRST_PRICES):  # where the swaps begin decides much, and is cheap to try
         random = np.random.default_rng((seed, start))
-        sides = _swap(_Sides(parts, target, _random_sides(len(parts), target, random), price), START_ROUNDS, tell)
+        sides = _Sides(parts, target, anchors, anchors.random_sides(target, random), price)
+        sides = _swap(sides, START_ROUNDS, tell)
         if best is None or sides.goal() > best.goal():
             best = sides
         if best.done():
@@ -117,6 +125,60 @@ def random_split(parts: Parts, target: SplitTarget, seed: int = 1) -> Split:
 def steps() -> int:
     """How many steps `make_split` tells its progress at most."""
     return STARTS * START_ROUNDS + SWAP_ROUNDS
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Which rows must stay in train, and which may not be held out, so that train has every atom that is asked for."""
+
+    fixed: NDArray[np.bool_]  # (rows,) stay in train
+    barred: NDArray[np.bool_]  # (rows,) have an atom that too few rows have to show it in train and to ask for it
+
+    @classmethod
+    def of(cls, atoms: SparseRows, seen: int) -> Anchors:
+        """Fix `seen` rows of every atom: its shortest ones, which bring the fewest compounds into train."""
+        fixed, barred = np.zeros(len(atoms), bool), np.zeros(len(atoms), bool)
+        if not seen:
+            return cls(fixed, barred)
+        row = atoms.row_of_entry
+        order = np.lexsort((row, atoms.totals()[row], atoms.columns))  # by atom, then by length
+        counts = np.bincount(atoms.columns, minlength=atoms.types)
+        rows_of = np.split(row[order], np.cumsum(counts)[:-1])
+        for atom in np.argsort(counts, kind="stable"):  # the rarest first: their rows show others too
+            rows = rows_of[atom]
+            if len(rows) <= seen:
+                barred[rows] = True
+            else:
+                fixed[rows[~fixed[rows]][: max(0, seen - int(fixed[rows].sum()))]] = True
+        return cls(fixed, barred)
+
+    def check(self, target: SplitTarget) -> None:
+        """Refuse what leaves too few rows to choose from."""
+        needed, free, held = int(self.fixed.sum()), int((~self.fixed & ~self.barred).sum()), target.dev + target.test
+        found = f"to have every atom of dev and test in {target.seen} rows of train"
+        if needed > target.train:
+            raise UserError(f"{found} takes {needed} rows of it; expected at most {target.train}, or a smaller --seen")
+        if free < held:
+            raise UserError(f"{found} leaves {free} rows for these; expected at least {held}, or a smaller --seen")
+
+    def random_sides(self, target: SplitTarget, random: np.random.Generator) -> NDArray[np.int8]:
+        """Where every row is at first."""
+        side = np.full(len(self.fixed), UNUSED, np.int8)
+        order = random.permutation(len(side))
+        side[order[(~self.fixed & ~self.barred)[order]][: target.dev + target.test]] = HELD
+        side[self.fixed] = TRAIN
+        others = order[side[order] == UNUSED]
+        side[others[: target.train - int(self.fixed.sum())]] = TRAIN
+        return side
+
+    def may_move(self, origin: int, goal: int) -> NDArray[np.bool_]:
+        """(rows,) whether each row may go from one place to the other."""
+        may = np.ones(len(self.fixed), bool)
+        if origin == TRAIN:
+            may &= ~self.fixed
+        if goal == HELD:
+            may &= ~self.barred
+        return may
 
 
 class _Counts:
@@ -170,8 +232,10 @@ class _Counts:
 class _Sides:
     """Where every row is, and how good that is."""
 
-    def __init__(self, parts: Parts, target: SplitTarget, side: NDArray[np.int8], price: float) -> None:
-        self.parts, self.target, self.side, self.price = parts, target, side, price
+    def __init__(
+        self, parts: Parts, target: SplitTarget, anchors: Anchors, side: NDArray[np.int8], price: float
+    ) -> None:
+        self.parts, self.target, self.anchors, self.side, self.price = parts, target, anchors, side, price
         self.atoms = _Counts(parts.atoms, ATOM_ALPHA, side, ATOM_ALPHA)
         self.compounds = _Counts(parts.compounds, COMPOUND_ALPHA, side, 1.0)
         self.limit = ATOM_MARGIN * target.atoms
@@ -183,8 +247,8 @@ class _Sides:
         self.compounds.move(rows, origin, goal)
 
     def gains(self, origin: int, goal: int) -> tuple[Ints, Floats]:
-        """The rows at `origin`, the best to move first, and what moving each of them is worth, about."""
-        rows = np.flatnonzero(self.side == origin)
+        """The rows at `origin` that may move, the best first, and what moving each of them is worth, about."""
+        rows = np.flatnonzero((self.side == origin) & self.anchors.may_move(origin, goal))
         worth = self.price * self.atoms.changes(rows, origin, goal) - self.compounds.changes(rows, origin, goal)
         order = np.argsort(-worth, kind="stable")
         return rows[order], worth[order]
@@ -237,15 +301,6 @@ def _halve(sides: _Sides, seed: int) -> Split:
     return best
 
 
-def _random_sides(rows: int, target: SplitTarget, random: np.random.Generator) -> NDArray[np.int8]:
-    side = np.full(rows, UNUSED, np.int8)
-    order = random.permutation(rows)
-    held = target.dev + target.test
-    side[order[:held]] = HELD
-    side[order[held : held + target.train]] = TRAIN
-    return side
-
-
 def _swap(sides: _Sides, rounds: int, tell: Progress) -> _Sides:
     """Swap groups of rows between the parts while that helps; the best state is kept."""
     held = sides.target.dev + sides.target.test
@@ -266,7 +321,7 @@ def _swap(sides: _Sides, rounds: int, tell: Progress) -> _Sides:
         if sides.done() or waited >= STALLED_ROUNDS:
             break
         sides.set_price()
-    return _Sides(sides.parts, sides.target, best, best_price)
+    return _Sides(sides.parts, sides.target, sides.anchors, best, best_price)
 
 
 def _swap_group(sides: _Sides, pair: tuple[int, int], size: int) -> int:

@@ -166,6 +166,25 @@ def test_a_folder_of_treebanks(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
+def test_trees_of_other_questions_are_not_mixed_in_and_nothing_is_left_half_done(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("Did M0 influence M1\n")
+    (tmp_path / "two.txt").write_text("Was M0 directed by M1\n")
+    (tmp_path / "bad.txt").write_text("Hello there\n")
+    with pytest.raises(UserError, match="covers none"):
+        derive([tmp_path / "one.txt", tmp_path / "bad.txt"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    derive([tmp_path / "one.txt"], tmp_path / "out")
+    with pytest.raises(UserError, match=r"out: found one\.conllu; expected no trees but those of two"):
+        derive([tmp_path / "two.txt"], tmp_path / "out")
+    with pytest.raises(UserError, match="covers none"):
+        derive([tmp_path / "one.txt", tmp_path / "bad.txt"], tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "derived.json",
+        "not-covered.txt",
+        "one.conllu",
+    ]
+
+
 def test_files_that_are_not_cfq_are_refused(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("How many films did Ann direct ?\nWhy ?\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"none of its 2 questions.*The first is words.txt:1: word 1 is 'How'"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.split_files import read_split_file, write_split_file
+from edge_transformer.data.split_files import read_split_file, split_file_text
 from edge_transformer.errors import DataError, UserError
 
 OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cfq/splits"
@@ -26,7 +26,7 @@ def test_official_split() -> None:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     rows = {"train": [3, 0], "dev": [1], "test": []}
-    write_split_file(tmp_path / "split.json", rows)
+    (tmp_path / "split.json").write_text(split_file_text(rows))
     assert json.loads((tmp_path / "split.json").read_text()) == SPLIT
     assert read_split_file(tmp_path / "split.json") == rows
     (tmp_path / "split.json.gz").write_bytes(gzip.compress(json.dumps(SPLIT).encode()))

@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import DataError, UserError
-from ..files import fingerprint, replacing, write_text
+from ..files import fingerprint, replacing_together
 from .cfq_dependencies import CfqParser, CfqTree, NotCovered
 from .clutrr import no_text
-from .pairs import open_text
+from .pairs import lines_of, open_text
 from .treebank_folders import DESCRIPTION_FILE
 
 NOT_COVERED_FILE = "not-covered.txt"
@@ -121,18 +120,12 @@ def read_questions(path: str | Path) -> Iterator[Question]:
 
 
 def _lines(file: IO[str], path: Path) -> Iterator[Question]:
-    number = 0
-    try:
-        for number, line in enumerate(file, start=1):
-            if len(line) > MAX_LINE:
-                raise DataError(path, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-            question = line.partition("\t")[0].strip()
-            if question:
-                yield number, question
-            elif line.strip():
-                raise DataError(path, number, repr(line.rstrip("\r\n")), _LINES)
-    except UnicodeDecodeError as error:
-        raise no_text(path, number, error) from error
+    for number, line in enumerate(lines_of(file, path, MAX_LINE), start=1):
+        question = line.partition("\t")[0].strip()
+        if question:
+            yield number, question
+        elif line.strip():
+            raise DataError(path, number, repr(line.rstrip("\r\n")), _LINES)
 
 
 def _rows(file: IO[str], path: Path) -> Iterator[Question]:
@@ -161,30 +154,27 @@ def derive(
 ) -> dict[str, Account]:
     """Write a treebank for each file of questions; what each of them holds, by name.
 
-    `not-covered.txt` lists what the grammar does not cover. `derived.json`, written last, has the counts.
+    `not-covered.txt` lists what the grammar does not cover, `derived.json` has the counts. All files are moved into
+    place together, so that trees never lie there without what says where they are from.
     """
     folder, files, parser = Path(folder), question_files(sources), CfqParser()
     accounts: dict[str, Account] = {}
     missed: list[str] = []
-    was_there = folder.exists()
-    try:
+    others = [path.name for path in sorted(folder.glob("*.conllu")) if path.stem not in files]
+    if others:
+        raise UserError(f"{folder}: found {', '.join(others)}; expected no trees but those of {', '.join(files)}")
+    with replacing_together(folder) as place:
         for name, path in files.items():
-            out = folder / f"{name}.conllu"
-            with replacing(out) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+            with open(place(f"{name}.conllu"), "w", encoding="utf-8", newline="\n") as file:
                 accounts[name] = _write(file, name, path, parser, missed, progress)
-    except UserError:
-        if not was_there:
-            with suppress(OSError):  # it may hold trees of an earlier file
-                folder.rmdir()
-        raise
-    write_text(folder / NOT_COVERED_FILE, "".join(missed))
-    description = {
-        "kind": "cfq-dependencies",
-        "questions": {name: path.name for name, path in files.items()},
-        "fingerprint": fingerprint(files.values()),
-        "treebanks": {name: account.to_json() for name, account in accounts.items()},
-    }
-    write_text(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + "\n")
+        place(NOT_COVERED_FILE).write_text("".join(missed), encoding="utf-8", newline="\n")
+        description = {
+            "kind": "cfq-dependencies",
+            "questions": {name: path.name for name, path in files.items()},
+            "fingerprint": fingerprint(files.values()),
+            "treebanks": {name: account.to_json() for name, account in accounts.items()},
+        }
+        place(DESCRIPTION_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
     return accounts
 
 

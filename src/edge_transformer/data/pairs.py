@@ -141,19 +141,19 @@ def open_text(path: str | Path) -> Iterator[IO[str]]:
         raise UserError(f"{path}: {error.strerror or error}") from error
 
 
-def lines_of(file: IO[str], path: str | Path) -> Iterator[str]:
+def lines_of(file: IO[str], path: str | Path, longest: int = MAX_LINE) -> Iterator[str]:
     """The lines of a text, none of which is too long to be held in memory."""
     number = 0
     while True:
         try:
-            line = file.readline(MAX_LINE + 1)
+            line = file.readline(longest + 1)
         except UnicodeDecodeError as error:
             raise no_text(path, number, error) from error
         if not line:
             return
         number += 1
-        if len(line) > MAX_LINE:
-            raise DataError(path, number, f"a line of more than {MAX_LINE} characters", f"at most {MAX_LINE}")
+        if len(line) > longest:
+            raise DataError(path, number, f"a line of more than {longest} characters", f"at most {longest}")
         yield line
 
 

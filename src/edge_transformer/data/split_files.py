@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import DataError, UserError
-from ..files import write_text
 
 SPLITS = ("train", "dev", "test")
 MAX_BYTES = 1 << 30  # unpacked
@@ -43,9 +42,9 @@ def read_split_file(path: str | Path) -> dict[str, list[int]]:
     return _checked(value, path)
 
 
-def write_split_file(path: str | Path, rows: Mapping[str, Sequence[int]]) -> None:
-    """Write row numbers by split."""
-    write_text(path, json.dumps({f"{split}Idxs": [int(row) for row in rows[split]] for split in SPLITS}) + "\n")
+def split_file_text(rows: Mapping[str, Sequence[int]]) -> str:
+    """The text of such a file, from row numbers by split."""
+    return json.dumps({f"{split}Idxs": [int(row) for row in rows[split]] for split in SPLITS}) + "\n"
 
 
 def _checked(value: object, path: Path) -> dict[str, list[int]]:

@@ -26,11 +26,11 @@ import numpy as np
 
 from ..divergence import Ints, Parts
 from ..errors import DataError, UserError
-from ..files import replacing
 from .clutrr import no_text
 from .compounds import PartsBuilder, text_atoms, text_compounds, tree_atoms, tree_compounds
+from .pairs import lines_of
 from .split_files import SPLITS
-from .token_graphs import MAX_LINE, json_of_line
+from .token_graphs import json_of_line
 from .treebank_folders import MOST_MISSING, said_rows
 from .treebanks import read_conllu_lines
 
@@ -76,15 +76,11 @@ class SplitInput:
         known = {_without_comments(self.texts[row]) for row in train}
         return sum(_without_comments(self.texts[row]) in known for row in others)
 
-    def write(self, folder: str | Path, rows: dict[str, Ints]) -> list[Path]:
-        """Write the examples of each split to a file of its own, in their own format."""
-        paths = []
+    def write(self, place: Callable[[str], Path], rows: dict[str, Ints]) -> None:
+        """Write the examples of each split to a file of its own, in their own format; `place` says where for a name."""
         for split, numbers in rows.items():
-            path = Path(folder) / f"{split}{self.kind}"
-            with replacing(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+            with open(place(f"{split}{self.kind}"), "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(self.texts[number] for number in numbers)
-            paths.append(path)
-        return paths
 
 
 def read_split_input(
@@ -163,14 +159,12 @@ def _examples(path: Path, kind: str, builder: PartsBuilder, comments: list[tuple
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             lines = TextIOWrapper(cast(Any, file), encoding="utf-8-sig", newline="\n")
             if kind == ".conllu":
-                for sentence in read_conllu_lines(lines, path):
+                for sentence in read_conllu_lines(lines_of(lines, path), path):
                     builder.add(tree_atoms(sentence), tree_compounds(sentence))
                     comments.append(sentence.comments)
                     yield sentence.text
                 return
-            for number, line in enumerate(lines, start=1):
-                if len(line) > MAX_LINE:
-                    raise DataError(path, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+            for number, line in enumerate(lines_of(lines, path), start=1):
                 line = line.rstrip("\r\n")
                 if line.strip():
                     _add_line(line, kind, builder, path, number)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError, UserError
-from ..files import fingerprint, write_text
+from ..files import fingerprint
 from .split_files import SPLITS, read_split_file
 from .treebanks import MAX_WORDS, DependencySentence, read_conllu
 
@@ -158,14 +158,16 @@ def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
     return None
 
 
-def copy_description(sources: Iterable[Path], folder: Path, split: Mapping[str, int]) -> None:
-    """Let a split of derived trees say what they are: the description beside its sources, and that it was made."""
+def description_of_split(sources: Iterable[Path], split: Mapping[str, int]) -> str | None:
+    """What a split of derived trees says of them: the description beside its sources, and that it was made.
+
+    What the description counts is of the sources, so that it goes below "from".
+    """
     found = {_description(source if source.is_dir() else source.parent) for source in sources}
-    (folder / DESCRIPTION_FILE).unlink(missing_ok=True)  # of a split that was here before
-    if len(found) == 1 and (text := found.pop()):
-        write_text(
-            folder / DESCRIPTION_FILE, json.dumps(json.loads(text) | {"split anew": dict(split)}, indent=2) + "\n"
-        )
+    if len(found) != 1 or not (text := found.pop()):
+        return None
+    source = json.loads(text)
+    return json.dumps({"kind": source.get("kind"), "split anew": dict(split), "from": source}, indent=2) + "\n"
 
 
 def derived_kind(folder: str | Path) -> str | None:
