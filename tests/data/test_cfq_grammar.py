@@ -27,7 +27,7 @@ def leaves(part: Any) -> list[int]:
     if isinstance(part, Phrase):
         return [leaf for inner in part.parts for leaf in leaves(inner)]
     if isinstance(part, tuple):
-        return list(part)
+        return [leaf for inner in part for leaf in leaves(inner)]
     return [] if part is None else [part]
 
 

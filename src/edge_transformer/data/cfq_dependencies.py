@@ -261,7 +261,7 @@ class _Attachment:
     def _nominal(
         self,
         determiner: int,
-        adjectives: tuple[int, ...],
+        adjectives: tuple[Phrase, ...],
         nouns: Phrase,
         of: int | None,
         whole: Phrase | None,
@@ -278,14 +278,13 @@ class _Attachment:
             self._modify(noun, modifier)
         return _Head(noun)
 
-    def _modified(self, adjectives: tuple[int, ...], nouns: Phrase) -> int:
+    def _modified(self, adjectives: tuple[Phrase, ...], nouns: Phrase) -> int:
         noun = self.attach(nouns).term
         for adjective in adjectives:
-            self._set(adjective, noun, "amod")
-            self.uses[adjective] = "adjective"
+            self._set(self.attach(adjective).term, noun, "amod")
         return noun
 
-    def _possessed(self, owner: Phrase, mark: int, adjectives: tuple[int, ...], roles: Phrase) -> _Head:
+    def _possessed(self, owner: Phrase, mark: int, adjectives: tuple[Phrase, ...], roles: Phrase) -> _Head:
         role = self._modified(adjectives, roles)
         possessor = self.attach(owner).term
         self._set(possessor, role, "nmod:poss")

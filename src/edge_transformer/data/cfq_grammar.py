@@ -64,7 +64,7 @@ class Phrase(NamedTuple):
     - `clause`: subject, gapped phrases
     - `did question`: "Did", subject, verb phrase. `wh did question`: wh-phrase, "did", clauses
     - `subject question`: wh-phrase, verb phrase. `passive question`: "Was", subject, participles
-    - `copular question`: "Was", subject, nominal or adjective. `wh`: a wh-word alone. `adjective`: the term
+    - `copular question`: "Was", subject, nominal or adjectives. `wh`: a wh-word alone. `adjective`: the term
     """
 
     kind: str
@@ -124,8 +124,8 @@ class Grammar:
                     yield Phrase("passive question", phrase.end, (0, subject, phrase))
                 for phrase in self._nominals(after):
                     yield Phrase("copular question", phrase.end, (0, subject, phrase))
-                if self.sorts[after] == ADJECTIVE:
-                    yield Phrase("copular question", after + 1, (0, subject, Phrase("adjective", after + 1, (after,))))
+                for phrase in self._once("adjectives", after, lambda place: self._lists(self._adjective, place)):
+                    yield Phrase("copular question", phrase.end, (0, subject, phrase))
         else:
             for asked in self._wh_phrases():
                 after = asked.end
@@ -168,8 +168,8 @@ class Grammar:
 
     def _nominals_after(self, determiner: int, start: int) -> Iterator[Phrase]:
         """What follows an article or a wh-determiner: a kind with its modifiers, or roles "of" something."""
-        noun = self._after_adjectives(start)
-        adjectives = tuple(range(start, noun))
+        adjectives = self._adjectives(start)
+        noun = adjectives[-1].end if adjectives else start
         if self.sorts[noun] in _KINDS:
             kind = Phrase("kind", noun + 1, (noun,))
             for modifier in self._modifiers(noun + 1):
@@ -185,16 +185,22 @@ class Grammar:
         """A phrase as it is, and as the owner of roles, and these as the owners of further ones."""
         yield owner
         if self.sorts[owner.end] == POSSESSIVE:
-            start = owner.end + 1
-            noun = self._after_adjectives(start)
-            for roles in self._roles(noun):
-                parts = (owner, owner.end, tuple(range(start, noun)), roles)
+            adjectives = self._adjectives(owner.end + 1)
+            for roles in self._roles(adjectives[-1].end if adjectives else owner.end + 1):
+                parts = (owner, owner.end, adjectives, roles)
                 yield from self._with_owned(Phrase("possessed", roles.end, parts))
 
-    def _after_adjectives(self, start: int) -> int:
+    def _adjectives(self, start: int) -> tuple[Phrase, ...]:
+        """Adjectives one after the other, each by itself or a list: "French male", "French and male"."""
+        found: list[Phrase] = []
         while self.sorts[start] == ADJECTIVE:
-            start += 1
-        return start
+            found.append(max(self._lists(self._adjective, start), key=_end))
+            start = found[-1].end
+        return tuple(found)
+
+    def _adjective(self, start: int) -> Iterator[Phrase]:
+        if self.sorts[start] == ADJECTIVE:
+            yield Phrase("adjective", start + 1, (start,))
 
     def _roles(self, start: int) -> list[Phrase]:
         return self._once("roles", start, lambda place: self._lists(self._role, place))
@@ -211,10 +217,10 @@ class Grammar:
             for phrase in self._clauses(start + 1, FINITE):
                 yield Phrase("object relative", phrase.end, (start, phrase))
         elif sort == WHOSE:
-            noun = self._after_adjectives(start + 1)
-            for roles in self._roles(noun):
+            adjectives = self._adjectives(start + 1)
+            for roles in self._roles(adjectives[-1].end if adjectives else start + 1):
                 for phrase in self._verb_phrases(roles.end, FINITE):
-                    yield Phrase("whose", phrase.end, (start, tuple(range(start + 1, noun)), roles, phrase))
+                    yield Phrase("whose", phrase.end, (start, adjectives, roles, phrase))
         else:
             for phrase in self._participles(start):
                 yield Phrase("reduced relative", phrase.end, (phrase,))
