@@ -33,7 +33,10 @@ class _Maker:
         return self.listed(lambda: f"M{self.random.randint(0, 9)}")
 
     def adjectives(self) -> str:
-        return "".join(f"{self.choose('French', 'male', 'Dutch')} " for _ in range(self.random.randint(0, 2)))
+        return "".join(f"{self.listed(self.adjective)} " for _ in range(self.random.choice((0, 0, 1, 1, 2))))
+
+    def adjective(self) -> str:
+        return self.choose("French", "male", "Dutch")
 
     def roles(self) -> str:
         return self.adjectives() + self.listed(lambda: self.choose(*_ROLES))
