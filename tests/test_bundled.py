@@ -16,9 +16,9 @@ from edge_transformer.cli import app
 from edge_transformer.errors import UserError
 from edge_transformer.records import read_record, read_records
 from edge_transformer.tasks.graph_parsing import GraphParser
+from official_data import benchmark
 
 REPOSITORY = Path(__file__).parents[1]
-SHARED = REPOSITORY.parent / "shared/data"
 DATA = {"clutrr": "clutrr/data_db9b8f04", "cogs": "cogs"}
 MOST_BYTES = 3_000_000
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
@@ -38,7 +38,7 @@ def test_each_is_small_and_on_record(name: str) -> None:
 def test_each_scores_what_its_record_says(name: str) -> None:
     model, task = load_with_task(name)
     record = read_record(BUNDLED / name / "record.json")
-    folder = SHARED / DATA[record.task]
+    folder = benchmark(DATA[record.task])
     if not folder.is_dir():
         pytest.skip(f"needs the official data in {folder}")
     data = task.data.load(folder, task.data.Settings(), 0, model=model)

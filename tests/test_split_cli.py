@@ -11,8 +11,9 @@ import pytest
 
 import command_line
 from edge_transformer.data.treebank_folders import derived_kind
+from official_data import benchmark
 
-MCD1 = Path(__file__).parents[1].parent / "shared/data/cfq/mcd1"
+MCD1 = benchmark("cfq/mcd1")
 
 
 def run(*arguments: object) -> command_line.Result:

@@ -75,6 +75,24 @@ def test_against_each_other(rival: float, said: str) -> None:
     assert line == f"{names}: {said}"
 
 
+def test_gaps_of_the_paper_stand_behind_ours() -> None:
+    two = [{"EM": 0.9, "LAS": 0.95}, {"EM": 0.92, "LAS": 0.97}]
+    ours: dict[str, Any] = {
+        "task": "dependency",
+        "data": {"name": "d", "fingerprint": "1", "treebank": "cfq-dependencies"},
+    }
+    [first, second] = model_statements(
+        table(
+            *runs("cfq-dep/cpu", *two, **ours),
+            *runs("cfq-dep/cpu-transformer", *two, model="transformer", **ours),
+            *runs("cfq-dep/cpu-gat", *two, model="gat", **ours),  # which the paper does not have
+        )
+    )
+    [with_paper, without] = sorted((first, second), key=lambda line: "paper" not in line)
+    assert with_paper.endswith(" In the paper, MCD1 of another treebank: EM (+22.1), LAS (+2.4).")
+    assert without.endswith("not told apart at EM, LAS.")
+
+
 def test_only_what_belongs_together_is_compared() -> None:
     two = [{"k=10": 0.9}, {"k=10": 0.91}]
     small = {"model.dim": 8}

@@ -48,12 +48,13 @@ def model_statements(table: ResultTable) -> list[str]:
     is based on, with the same options.
     """
     ours = [row for row in table.rows if not row.is_paper]
+    papers = {row.model: row for row in table.rows if row.is_paper}
     whole_model = model_title("edge", ())
     lines = []
     for edge in (row for row in ours if row.model == whole_model):
         for rival in (row for row in ours if row.model != whole_model):
             if rival.preset.startswith(f"{edge.preset}-") and rival.options == edge.options:
-                lines.append(_against(edge, rival, table.metrics))
+                lines.append(_against(edge, rival, table.metrics) + _gap_of_paper(papers, edge, rival, table.metrics))
     for best in (row for row in ours if row.preset.endswith("/best")):
         for base in (row for row in ours if row.preset == base_of(best.preset) and row.options == best.options):
             lines.append(_against(best, base, table.metrics))
@@ -79,6 +80,17 @@ def _against(edge: Row, rival: Row, metrics: Sequence[str]) -> str:
     if rest:
         parts.append(f"not told apart at {', '.join(map(escape, rest))}")
     return f"{names}: {'; '.join(parts)}."
+
+
+def _gap_of_paper(papers: Mapping[str, Row], edge: Row, rival: Row, metrics: Sequence[str]) -> str:
+    """The same difference in the paper, where it has both models: gaps can be compared where numbers cannot."""
+    if edge.model not in papers or rival.model not in papers:
+        return ""
+    one, other = papers[edge.model], papers[rival.model]
+    shared = [metric for metric in metrics if metric in one.scores and metric in other.scores]
+    if not shared:
+        return ""
+    return f" In the paper{f', {escape(one.options)}' if one.options else ''}: {_differences(shared, one, other)}."
 
 
 def joint_error(one: Score, other: Score) -> float | None:
@@ -107,4 +119,4 @@ where the presets belong together, such as `clutrr/cpu` and `clutrr/cpu-rat`: th
 standard error, √(one standard error² + the other²). Ahead or behind means by more than twice that error, "by a little"
 by more than once. Standard errors from 2 to {FEW_SEEDS - 1} seeds are hardly known
 themselves, so there this is a hint and no proof; with 1 seed nothing is said, nor where all seeds of both models
-agree."""
+agree. The paper's own differences follow ours where it has both models."""

@@ -12,8 +12,9 @@ import pytest
 from edge_transformer.data.cfq import find_cfq, question_words, read_cfq, read_cfq_rows
 from edge_transformer.data.split_files import read_split_file
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cfq"
+OFFICIAL = benchmark("cfq")
 
 
 def words(text: str) -> list[str]:

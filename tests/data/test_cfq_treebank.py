@@ -74,13 +74,13 @@ def test_files_and_folders_by_name(tmp_path: Path) -> None:
         ("a.txt", b"M" * (MAX_LINE + 1), f"at most {MAX_LINE}"),
         ("a.txt.gz", b"Did M0", "cannot be unpacked"),
         ("a.txt.gz", gzip.compress(b"Did M0 " * 50, mtime=0)[:-9], "cannot be unpacked"),
-        ("a.json", b"[", r"a.json:1: found no JSON"),
-        ("a.json", b"[" * 100_000, r"a.json: found no JSON"),
+        ("a.json", b"[", r"a.json:1: found the end of the file; expected a JSON value"),
+        ("a.json", b"[" * 100_000, r"a.json:1: found .*; expected a JSON value"),
         ("a.json", b"\xff", r"a.json:1: .*UTF-8"),
         ("a.json", b"[]", "no questions; expected at least one: JSON"),
-        ("a.json", b"{}", "found JSON with a dict"),
+        ("a.json", b"{}", r"a.json:1: found '{}'; expected a JSON array"),
         ("a.json", rows("Did M0", 3).encode(), "row 2 with questionPatternModEntities = 3"),
-        ("a.json", b"[7]", "row 1 with"),
+        ("a.json", b"[\n\n7]", "a.json:3: found row 1 with"),
     ],
 )
 def test_broken_files_are_named(name: str, content: bytes, message: str, tmp_path: Path) -> None:

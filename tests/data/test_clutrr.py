@@ -24,8 +24,9 @@ from edge_transformer.data.clutrr import (
 )
 from edge_transformer.data.kinship import generate
 from edge_transformer.errors import UserError
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/clutrr/data_db9b8f04"
+OFFICIAL = benchmark("clutrr/data_db9b8f04")
 TEST_ROWS = dict(zip(range(2, 11), (38, 107, 77, 185, 105, 155, 135, 124, 122), strict=True))
 INPUT_RELATIONS = {"father", "mother", "son", "daughter", "brother", "sister", "husband", "wife"}
 INPUT_RELATIONS |= {"grandfather", "grandmother", "grandson", "granddaughter", "uncle", "aunt"}

@@ -27,8 +27,9 @@ from edge_transformer.data.cogs import (
 from edge_transformer.data.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.token_graphs import read_token_graphs, write_token_graphs
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cogs"
+OFFICIAL = benchmark("cogs")
 LINE = "Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution"
 ROW = CogsRow(("Emma", "ran", "."), "run . agent ( x _ 1 , Emma )", "in_distribution")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,9 @@ from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.cogs_graphs import form_of_graph, graph_of_form
 from edge_transformer.data.exchange import Exchange, Phrase, exchange, phrases, words_before
 from edge_transformer.data.token_graphs import TokenGraph
+from official_data import benchmark
 
-COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
+COGS = benchmark("cogs")
 
 
 def graph(text: str) -> TokenGraph:

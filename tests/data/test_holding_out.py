@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.holding_out import INSIDE_ITS_LIKE, HeldOut, hold_out, is_nested, places
 from edge_transformer.data.token_graphs import TokenGraph
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
+COGS = benchmark("cogs")
 NAMES = ("Ann", "Bob", "Cem", "Dan", "Eva")
 
 
@@ -116,7 +116,7 @@ def test_nothing_to_hold_out() -> None:
         hold_out([], "role", 2, 1, source="here")
 
 
-@pytest.mark.skipif(not COGS.is_dir(), reason="the COGS files are not there: ../shared/data/cogs")
+@pytest.mark.skipif(not COGS.is_dir(), reason=f"needs the COGS files in {COGS}")
 def test_cogs() -> None:
     rows = [row.graph() for row in read_cogs(COGS, ("train",)).splits["train"]]
     held = hold_out(rows, "role", 60, 1)

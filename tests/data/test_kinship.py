@@ -21,9 +21,10 @@ from edge_transformer.data.clutrr import Fact, Story
 from edge_transformer.data.families import JOINED, MAX_PERSONS, Family, FamilyShape, simulate_family
 from edge_transformer.data.kinship import MAX_K, RELATIONS, TARGETS, _draw_plot, _tell, generate
 from edge_transformer.errors import UserError
+from official_data import benchmark
 
 ROOT = Path(__file__).parents[2]
-OFFICIAL = ROOT.parent / "shared/data/clutrr/data_db9b8f04"
+OFFICIAL = benchmark("clutrr/data_db9b8f04")
 MALE = {"father", "son", "brother", "grandfather", "grandson", "uncle", "husband", "nephew"}
 MALE |= {"father-in-law", "son-in-law"}
 REVERSE = {  # by the generations between; which of the two depends on the gender of the one it is said of
@@ -390,7 +391,7 @@ class OfficialRow:
 @pytest.fixture(scope="module")
 def official() -> list[OfficialRow]:
     if not OFFICIAL.is_dir():
-        pytest.skip("the official CLUTRR files are not at shared/data/clutrr beside the project")
+        pytest.skip(f"needs the official CLUTRR files in {OFFICIAL}")
     rows = []
     for path in sorted(OFFICIAL.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:

@@ -10,8 +10,8 @@ import pytest
 
 from edge_transformer.data.pair_folders import all_pair_files, pair_files, pair_paths
 from edge_transformer.errors import UserError
+from official_data import benchmark
 
-SHARED = Path(__file__).parents[2].parent / "shared/data"
 QUERY = "SELECT count(*) WHERE {\nM0 ns:film.editor.film M1\n}"
 WORDS = "SELECT count ( * ) WHERE { M0 film.editor.film M1 }"
 
@@ -138,8 +138,8 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
     ("folder", "split", "corpus", "count"), [("scan", "mcd1", "scan", 1045), ("cfq/mcd1", "mcd1", "cfq", 11_968)]
 )
 def test_shared_folders(folder: str, split: str, corpus: str, count: int) -> None:
-    if not (SHARED / folder).is_dir():
-        pytest.skip(f"needs the official pairs in {SHARED / folder}")
-    files = pair_files(SHARED / folder)
+    if not benchmark(folder).is_dir():
+        pytest.skip(f"needs the official pairs in {benchmark(folder)}")
+    files = pair_files(benchmark(folder))
     rows = files.read(["test"])["test"]
     assert (files.split, files.corpus(pair.target for pair in rows), len(rows)) == (split, corpus, count)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edge_transformer.data.pair_folders import pair_files
 from edge_transformer.data.pair_statistics import PairFacts, describe_pairs
 from edge_transformer.data.pairs import Pair
-
-SHARED = Path(__file__).parents[2].parent / "shared/data"
+from official_data import benchmark
 
 
 def pair(source: str, target: str) -> Pair:
@@ -37,9 +34,9 @@ def test_without_training_rows() -> None:
     ("name", "rows", "under"), [("scan", (8365, 1045), None), ("cfq/mcd1", (95_743, 11_968), (61_933, 92_353))]
 )
 def test_official_splits(name: str, rows: tuple[int, int], under: tuple[int, int] | None) -> None:
-    if not (SHARED / name).is_dir():
-        pytest.skip(f"needs the official pairs in {SHARED / name}")
-    facts = describe_pairs(pair_files(SHARED / name).read(["train", "test"]))
+    if not benchmark(name).is_dir():
+        pytest.skip(f"needs the official pairs in {benchmark(name)}")
+    facts = describe_pairs(pair_files(benchmark(name)).read(["train", "test"]))
     assert tuple(facts.splits[split].rows for split in ("train", "test")) == rows
     assert facts.splits["test"].in_train == facts.splits["test"].unseen == 0
     assert under is None or (facts.splits["train"].under[30], facts.splits["train"].under[50]) == under

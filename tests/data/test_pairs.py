@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.pairs import MAX_LINE, Pair, read_pair_file, read_pair_lines, read_pairs
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-CFQ = Path(__file__).parents[2].parent / "shared/data/cfq/mcd1"
+CFQ = benchmark("cfq/mcd1")
 TEXT = "walk left\tLEFT WALK\nrun\tRUN\n"
 PAIRS = (Pair(("walk", "left"), ("LEFT", "WALK")), Pair(("run",), ("RUN",)))
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from edge_transformer.data.pairs import Pair
 from edge_transformer.data.scan import read_scan, read_scan_lines
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/scan"
+OFFICIAL = benchmark("scan")
 LINE = "IN: jump twice OUT: I_JUMP I_JUMP"
 PAIR = Pair(("jump", "twice"), ("I_JUMP", "I_JUMP"))
 

@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Iterable, Mapping
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -28,13 +27,14 @@ from edge_transformer.data.sparql import (
     same_query,
     tokenise,
 )
+from official_data import benchmark
 
 
 def cut(text: str) -> list[str]:
     return text.split()
 
 
-CFQ = Path(__file__).parents[2].parent / "shared/data/cfq"
+CFQ = benchmark("cfq")
 OFFICIAL = (
     "SELECT count(*) WHERE {\n?x0 a ns:film.actor .\nFILTER ( ?x0 != ns:m.04lk0rs ) .\n"
     "ns:m.04lk0rs ^ns:people.person.gender ?x0 .\n?x0 ns:film.actor.film/ns:film.performance.film ns:g.1yx\n}"

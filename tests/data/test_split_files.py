@@ -10,8 +10,9 @@ import pytest
 
 from edge_transformer.data.split_files import read_split_file, split_file_text
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cfq/splits"
+OFFICIAL = benchmark("cfq/splits")
 SPLIT = {"trainIdxs": [3, 0], "devIdxs": [1], "testIdxs": []}
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from edge_transformer.data.split_input import read_split_input
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-SHARED = Path(__file__).parents[2].parent / "shared/data"
 SENTENCE = "# a comment\n1\tAnn\t_\tN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tV\t_\t_\t0\troot\t_\t_\n\n"
 CONTENTS = {
     "rows.conllu": [SENTENCE, SENTENCE],
@@ -58,9 +58,9 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_scan() -> None:
-    if not (SHARED / "scan").is_dir():
-        pytest.skip(f"needs SCAN in {SHARED / 'scan'}")
-    data = read_split_input([SHARED / "scan"], keep_texts=False)
+    if not benchmark("scan").is_dir():
+        pytest.skip(f"needs SCAN in {benchmark('scan')}")
+    data = read_split_input([benchmark("scan")], keep_texts=False)
     assert {name: len(rows) for name, rows in data.by_file.items()} == {"train": 8_365, "test": 1_045}
     official = data.parts.divergences(data.by_file["train"], data.by_file["test"])
     order = np.random.default_rng(1).permutation(len(data.parts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from edge_transformer.data.cogs import read_cogs
 from edge_transformer.data.cogs_graphs import form_of_graph, graph_of_form
 from edge_transformer.data.standing_in import StandIns
 from edge_transformer.data.token_graphs import TokenGraph
+from official_data import benchmark
 
-COGS = Path(__file__).parents[3] / "shared" / "data" / "cogs"
+COGS = benchmark("cogs")
 
 
 def graph(text: str) -> TokenGraph:

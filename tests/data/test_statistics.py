@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edge_transformer.data.clutrr import ClutrrData, Story, read_clutrr
 from edge_transformer.data.statistics import Facts, best_accuracy, describe, is_chain
+from official_data import benchmark
 
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/clutrr/data_db9b8f04"
+OFFICIAL = benchmark("clutrr/data_db9b8f04")
 
 
 def story(*edges: tuple[int, str, int], target: str = "t", query: tuple[int, int] = (0, 1), nodes: int = 0) -> Story:

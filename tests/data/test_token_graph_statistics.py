@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edge_transformer.data.cogs import GENERALISATIONS, cogs_files, read_cogs_graphs
 from edge_transformer.data.token_graph_statistics import TokenGraphFacts, describe_token_graphs
 from edge_transformer.data.token_graphs import TokenGraph
+from official_data import benchmark
 
-COGS = Path(__file__).parents[2].parent / "shared/data/cogs"
+COGS = benchmark("cogs")
 
 
 def graph(text: str, kinds: str, group: str = "") -> TokenGraph:
@@ -60,7 +59,7 @@ def test_without_training_rows() -> None:
     assert describe_token_graphs([]) == {}
 
 
-@pytest.mark.skipif(not COGS.is_dir(), reason="the COGS files are not there: ../shared/data/cogs")
+@pytest.mark.skipif(not COGS.is_dir(), reason=f"needs the COGS files in {COGS}")
 def test_cogs() -> None:
     facts = describe_token_graphs(read_cogs_graphs(cogs_files(COGS)))
     assert {split: rows.rows for split, rows in facts.items()} == {

@@ -18,8 +18,9 @@ from edge_transformer.data.treebank_folders import (
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.files import fingerprint
 from edge_transformer.tasks.dependency import TreebankTask
+from official_data import benchmark
 
-EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
+EWT = benchmark("ud/EWT")
 
 
 def sentence(name: str, *comments: str) -> str:

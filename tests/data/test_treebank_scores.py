@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edge_transformer.data.treebank_scores import CONTENT_RELATIONS, TreeCounts, count_trees
 from edge_transformer.data.treebanks import DependencySentence, read_conllu
 from edge_transformer.errors import UserError
+from official_data import benchmark
 
-EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT/en_ewt-ud-test.conllu"
+EWT = benchmark("ud/EWT/en_ewt-ud-test.conllu")
 # "Ann 's dog ran ."
 HEADS, RELATIONS = [3, 1, 4, 0, 4], ["nmod:poss", "case", "nsubj", "root", "punct"]
 

@@ -19,8 +19,9 @@ from edge_transformer.data.treebanks import (
     write_conllu,
 )
 from edge_transformer.errors import DataError, UserError
+from official_data import benchmark
 
-EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
+EWT = benchmark("ud/EWT")
 TEXT = """\
 # sent_id = a-1
 # text = Il va au café .

@@ -24,9 +24,10 @@ from edge_transformer.run import Hardware, RunConfig
 from edge_transformer.tasks.cogs import CogsData, CogsParser, CogsSettings
 from edge_transformer.tasks.graph_parsing import ParsingData, ParsingSettings
 from edge_transformer.train import Trainer
+from official_data import benchmark
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-OFFICIAL = Path(__file__).parents[2].parent / "shared/data/cogs"
+OFFICIAL = benchmark("cogs")
 CPU = torch.device("cpu")
 NAMES, VERBS = ("Emma", "Liam", "Noah", "Mia"), {"ran": "run", "slept": "sleep", "smiled": "smile"}
 TINY = {

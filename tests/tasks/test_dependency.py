@@ -30,9 +30,10 @@ from edge_transformer.tasks import dependency as task
 from edge_transformer.tasks.dependency import TreebankSettings, TreebankTask, root_label
 from edge_transformer.tasks.tree_parser import TreeParser, spanning_trees
 from edge_transformer.train import Trainer
+from official_data import benchmark
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-EWT = Path(__file__).parents[2].parent / "shared/data/ud/EWT"
+EWT = benchmark("ud/EWT")
 CPU = torch.device("cpu")
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4, "arc_dim": 6}

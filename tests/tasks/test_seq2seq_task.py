@@ -21,9 +21,9 @@ from edge_transformer.tasks import seq2seq
 from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
 from edge_transformer.tasks.translator import Translator
 from edge_transformer.train import Trainer
+from official_data import benchmark
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SHARED = Path(__file__).parents[2].parent / "shared/data"
 CPU = torch.device("cpu")
 KINDS = ("edge", "transformer", "universal")
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
@@ -327,10 +327,10 @@ def test_queries_that_mean_the_same_are_counted_beside_the_exact_ones(
 
 @pytest.mark.parametrize(("name", "preset", "rows"), [("scan", "scan/cpu", None), ("cfq/mcd1", "cfq/cpu", 20_000)])
 def test_a_step_on_official_files(name: str, preset: str, rows: int | None, tmp_path: Path) -> None:
-    if not (SHARED / name).is_dir():
-        pytest.skip(f"needs the official pairs in {SHARED / name}")
+    if not benchmark(name).is_dir():
+        pytest.skip(f"needs the official pairs in {benchmark(name)}")
     run = RunConfig.from_preset("seq2seq", preset, {"model.dim": 16, "train.batch_size": 8}, seed=1)
-    trainer = Trainer(run, run.load_data(SHARED / name), tmp_path / "run", Hardware("cpu", threads=1))
+    trainer = Trainer(run, run.load_data(benchmark(name)), tmp_path / "run", Hardware("cpu", threads=1))
     assert rows in (None, trainer.data.train_rows)
     assert 0 < trainer.take_step(trainer._epoch(0)[0]) < 10
     assert trainer.data.identity()["split"] == "mcd1"

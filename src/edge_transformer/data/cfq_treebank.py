@@ -15,7 +15,7 @@ from typing import IO, Any
 from ..errors import DataError, UserError
 from ..files import fingerprint, replacing_together
 from .cfq_dependencies import CfqParser, CfqTree, NotCovered
-from .clutrr import no_text
+from .json_rows import read_json_array
 from .pairs import lines_of, open_text
 from .treebank_folders import DESCRIPTION_FILE
 
@@ -129,18 +129,10 @@ def _lines(file: IO[str], path: Path) -> Iterator[Question]:
 
 
 def _rows(file: IO[str], path: Path) -> Iterator[Question]:
-    try:
-        rows = json.load(file)
-    except UnicodeDecodeError as error:
-        raise no_text(path, 0, error) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, getattr(error, "lineno", None), f"no JSON ({error})", _ROWS) from error
-    if not isinstance(rows, list):
-        raise DataError(path, None, f"JSON with a {type(rows).__name__}", _ROWS)
-    for number, row in enumerate(rows, start=1):
+    for number, (line, row) in enumerate(read_json_array(file, path), start=1):
         question = row.get(QUESTION_FIELD) if isinstance(row, dict) else None
         if not isinstance(question, str) or not question.strip() or len(question) > MAX_LINE:
-            raise DataError(path, None, f"row {number} with {QUESTION_FIELD} = {question!r}", _ROWS)
+            raise DataError(path, line, f"row {number} with {QUESTION_FIELD} = {repr(question)[:100]}", _ROWS)
         yield number, question
 
 
