@@ -55,6 +55,17 @@ def test_runs_are_done_recorded_and_then_known(file: Path, tmp_path: Path) -> No
     ]
 
 
+def test_other_data_than_those_that_are_meant_are_refused(file: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(file.read_text())
+    data = values.pop("data")
+    file.write_text(yaml.safe_dump({**values, "training_sets": [{"data": data, "fingerprint": "0123"}]}))
+    with pytest.raises(UserError, match=r"families: found data with the fingerprint (\w+); expected 0123") as caught:
+        run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
+    [right] = re.findall(r"fingerprint (\w+);", str(caught.value))
+    file.write_text(yaml.safe_dump({**values, "training_sets": [{"data": data, "fingerprint": right}]}))
+    assert len(plan(Experiment.read(file), tmp_path / "runs")) == 3
+
+
 def test_a_finished_run_that_nobody_recorded_is_collected(file: Path, tmp_path: Path) -> None:
     experiment = Experiment.read(file)
     run_experiment(experiment, runs_folder=tmp_path / "runs")

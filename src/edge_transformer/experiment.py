@@ -46,6 +46,7 @@ class TrainingSet:
     """One entry of an experiment's `training_sets`: all of its runs are done on each of them."""
 
     data: str  # folder, seen from where the command runs
+    fingerprint: str | None = None  # of the data that are meant, where they are made by commands: others are refused
     set: dict = field(default_factory=dict)  # changes to all presets, such as {"data.train_k": [2, 3]}
 
 
@@ -156,6 +157,11 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
             for turn, seed in enumerate(experiment.seeds_of(entry)):
                 config = experiment.run_config(training_set, entry, seed)
                 hashed = fingerprint(split=getattr(config.data_settings, "split", None))
+                if training_set.fingerprint not in (None, hashed):
+                    raise UserError(
+                        f"{training_set.data}: found data with the fingerprint {hashed}; "
+                        f"expected {training_set.fingerprint}, which the experiment is meant for"
+                    )
                 hashed = joint_fingerprint(hashed, task.valid_fingerprint(config.data_settings))
                 key = run_key(config.task, hashed, config.recorded_settings(), seed)
                 folder = Path(runs_folder) / config.folder_name(training_set.data)
