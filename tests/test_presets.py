@@ -102,6 +102,15 @@ def test_base_is_seen_from_the_file_that_names_it(tmp_path: Path, monkeypatch: p
     assert load_preset(str(path.relative_to(tmp_path))) == {"task": "clutrr", "model": {"dim": 3}}
 
 
+def test_null_takes_away_what_the_base_says(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("model: {kind: edge, tied: false, dim: 8}\ntrain: {steps: 3}\n")
+    (tmp_path / "rival.yaml").write_text("base: base.yaml\nmodel: {kind: transformer, tied: null}\ntrain: {lr: null}\n")
+    assert load_preset(str(tmp_path / "rival.yaml")) == {
+        "model": {"kind": "transformer", "dim": 8},
+        "train": {"steps": 3},
+    }
+
+
 def test_base_may_be_a_bundled_preset(tmp_path: Path) -> None:
     path = write(tmp_path, mine="base: clutrr/paper\nmodel:\n  dim: 40\n")
     expected = load_preset("clutrr/paper")

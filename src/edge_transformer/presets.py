@@ -123,8 +123,13 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         base = str((file.parent / base).resolve())  # seen from the file that names it
     merged = _load(base, (*seen, name))
     for key, value in values.items():
-        merged[key] = {**(merged.get(key) or {}), **(value or {})} if key in SECTIONS else value
+        merged[key] = _changed(merged.get(key) or {}, value or {}) if key in SECTIONS else value
     return merged
+
+
+def _changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A section with changes. Null takes a setting away, which another kind of model may not know."""
+    return {name: value for name, value in {**base, **changes}.items() if changes.get(name, value) is not None}
 
 
 def _root() -> Traversable:
