@@ -47,7 +47,7 @@ def all_sequences(table: Table, source: int, length_penalty: float = 0.0) -> lis
     """Every sequence that ends within the limit, best first."""
     log = table.logits[source].log_softmax(-1)
     found = []
-    for length in range(LIMIT):
+    for length in range(LIMIT + 1):
         for tokens in product([token for token in range(TOKENS) if token != END], repeat=length):
             path = [TOKENS, *tokens, END]
             total = sum(log[first, second].item() for first, second in pairwise(path))
@@ -81,7 +81,7 @@ def test_greedy_takes_the_best_token_each_time(seed: int) -> None:
 @pytest.mark.parametrize("length_penalty", [-0.5, 0.0, 0.6, 2.0])
 def test_a_wide_beam_finds_the_best_sequences(seed: int, length_penalty: float) -> None:
     table = random_table(seed)
-    width = 3 ** (LIMIT - 1)  # no sequence that can still end ever falls out
+    width = 3**LIMIT  # no sequence that can still end ever falls out
     found = beam_search(table, sources(), end=END, limit=LIMIT, beams=width, length_penalty=length_penalty, n_best=5)
     for source, best in enumerate(found):
         expected = all_sequences(table, source, length_penalty)[:5]
@@ -160,6 +160,19 @@ def test_sequences_that_reach_the_limit_come_last() -> None:
     assert greedy(table, sources(1), end=END, limit=3)[0] == Generated(
         (0, 0, 0), -3 * math.log(3), False, -3 * math.log(3)
     )
+
+
+def test_the_end_takes_no_place_of_the_limit() -> None:
+    logits = torch.full((1, TOKENS + 1, TOKENS), -5.0, dtype=torch.float64)
+    logits[:, TOKENS, 0] = logits[:, 0, 1] = logits[:, 1, END] = 0.0  # 0, 1 and the end
+    table = Table(logits)
+    drawn = sample(table, sources(1), end=END, limit=2, temperature=1e-3, generator=torch.Generator().manual_seed(1))
+    [[beam]] = beam_search(table, sources(1), end=END, limit=2, beams=3)
+    for found in (*greedy(table, sources(1), end=END, limit=2), *drawn, beam):
+        assert (found.tokens, found.finished) == ((0, 1), True)
+    [cut] = greedy(table, sources(1), end=END, limit=1)
+    assert (cut.tokens, cut.finished) == ((0,), False)
+    assert cut.log_probability == pytest.approx(logits[0, TOKENS].log_softmax(-1)[0].item())
 
 
 def test_forbidden_tokens() -> None:

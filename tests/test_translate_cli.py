@@ -84,6 +84,7 @@ def test_remarks_go_to_standard_error(run: str) -> None:
     known = "w0, w1, w2, w3, w4 and 495 more"
     assert f"warning: standard input:2: the model does not know {known}\n" in result.stderr
     assert max(map(len, result.stderr.splitlines())) < 120
+    assert f"does not know {'x' * 50}…\n" in ask(run, "x" * 10_000).stderr
 
 
 def test_random_translations(run: str) -> None:

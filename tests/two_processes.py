@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -28,3 +29,5 @@ def assert_same_step(task: str, data: Path, changes: Mapping[str, Any], folder: 
     for name in one:
         assert torch.allclose(one[name], two[name], rtol=0, atol=1e-12), name
     assert json.loads((folder / "two/run.json").read_text())["processes"] == 2
+    scores = [json.loads((folder / name / "record.json").read_text())["metrics"] for name in ("one", "two")]
+    assert scores[0] == pytest.approx(scores[1])  # also where each process scores its share of the rows

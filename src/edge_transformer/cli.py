@@ -203,6 +203,7 @@ def evaluate(
     import torch
 
     from .checkpoint import RUN_FILE, load_with_task
+    from .files import obstacle
     from .progress import bar
     from .records import append_record, read_record, scored_elsewhere
     from .run import RECORD_FILE, SavedRun
@@ -213,8 +214,11 @@ def evaluate(
         torch.set_num_threads(threads)
     model, task = load_with_task(run)
     trained = read_record(run / RECORD_FILE) if results is not None else None
-    if predictions is not None and task.data is not Seq2SeqData:
-        raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
+    if predictions is not None:
+        if task.data is not Seq2SeqData:
+            raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
+        if what := obstacle(predictions):
+            raise UserError(f"--predictions {predictions}: found {what}; expected a place where a file can be written")
     if tree:
         if not isinstance(model, GraphParser):
             raise UserError(f"--tree: found a {type(model).__name__} in {run}; expected a graph parser")

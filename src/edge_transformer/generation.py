@@ -44,8 +44,9 @@ def greedy(
     limit: int,
     forbidden: Sequence[int] = (),
 ) -> list[Generated]:
-    """The most probable token at every step, until `end` or `limit` tokens; one sequence for each source.
+    """The most probable token at every step, until `end`; one sequence for each source.
 
+    `limit` is the most tokens, without the end: a sequence whose next token is another one then is not finished.
     `forbidden` tokens, such as padding, are never given.
     """
     _check(source, limit)
@@ -86,11 +87,11 @@ def sample(
         raise ValueError(f"top_p must be above 0 and at most 1, but is {top_p}")
     # All draws at once: what a row draws does not depend on when the others end.
     if generator is None or isinstance(generator, torch.Generator):
-        draws = torch.rand(len(source), limit, generator=generator, dtype=torch.float64)
+        draws = torch.rand(len(source), limit + 1, generator=generator, dtype=torch.float64)
     elif len(generator) != len(source):
         raise ValueError(f"{len(generator)} generators for {len(source)} sources")
     else:
-        draws = torch.zeros(len(source), limit, dtype=torch.float64)
+        draws = torch.zeros(len(source), limit + 1, dtype=torch.float64)
         for row, one in zip(draws, generator, strict=True):
             row.uniform_(generator=one)
 
@@ -124,18 +125,18 @@ def _choose_each(
     found: list[Generated | None] = [None] * len(source)
     if not len(source):
         return []
-    state = model.start(source, source_mask, limit)
+    state = model.start(source, source_mask, limit + 1)
     rows = torch.arange(len(source))  # the sources that the rows of the state belong to
     running = torch.ones(len(source), dtype=torch.bool)  # rows that have not ended
     written: list[list[int]] = [[] for _ in range(len(source))]
     sums = [0.0] * len(source)
     tokens = None
-    for step in range(limit):
+    for step in range(limit + 1):
         logits = _without(model.step(state, tokens), forbidden)
         tokens = choose(step, rows, logits)
         gained = logits.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0].tolist()
         for place, (row, token) in enumerate(zip(rows.tolist(), tokens.tolist(), strict=True)):
-            if not running[place]:
+            if not running[place] or (step == limit and token != end):  # nothing but the end may come then
                 continue
             sums[row] += gained[place]
             if token == end:
@@ -144,7 +145,7 @@ def _choose_each(
             else:
                 written[row].append(token)
         left = int(running.sum())
-        if not left:
+        if not left or step == limit:
             break
         if left <= len(rows) // 2:  # rows that have ended cost as much as others, but so does leaving them out
             (kept,) = torch.where(running)
@@ -181,8 +182,8 @@ def beam_search(
     Sequences are ranked by log-probability / ((5 + length) / 6) ** length_penalty (Wu et al., 2016), the end counted in
     the length; 0 ranks by log-probability, more prefers longer ones. The beam holds the `beams` most probable sequences
     that go on. The end of each of them is looked at in every step and takes no place in the beam. A search stops when
-    no sequence that goes on can still become one of the `n_best`. Sequences that reach the limit come last. A beam of 1
-    is greedy decoding: it takes the first end that is more probable than any other token.
+    no sequence that goes on can still become one of the `n_best`. Sequences that have not ended at the limit come last.
+    A beam of 1 is greedy decoding: it takes the first end that is more probable than any other token.
     """
     _check(source, limit)
     if beams < 1 or not 1 <= n_best <= beams:
@@ -206,26 +207,30 @@ def beam_search(
             return bool(search.live)
         best = search.live[0][0]
         # The penalty rises or falls with the length, so that the best case is at one end.
-        return max(score(best, length + 1), score(best, limit)) > search.ended[-1].score
+        return max(score(best, length + 1), score(best, limit + 1)) > search.ended[-1].score
 
     searches = [_Beam([(0.0, ())]) for _ in range(len(source))]
-    state = model.start(source, source_mask, limit)
+    state = model.start(source, source_mask, limit + 1)
     tokens = None
     active = list(range(len(source)))  # sources whose search goes on; their live sequences are the rows of the state
-    for step in range(limit):
+    for step in range(limit + 1):
         logits = _without(model.step(state, tokens), forbidden).double().log_softmax(-1)  # (rows, V)
         parents: list[int] = []
         chosen: list[int] = []
         first, still = 0, []
         for number in active:
             search = searches[number]
-            before, search.live, rows = search.live, [], []
+            before, rows = search.live, []
             sums = torch.tensor([live[0] for live in before], dtype=torch.float64, device=logits.device)
             totals = logits[first : first + len(before)] + sums[:, None]
             for (_, written), total in zip(before, totals[:, end].tolist(), strict=True):
                 if total > -torch.inf:
                     search.ended.append(Generated(written, total, True, score(total, step + 1)))
             search.ended = sorted(search.ended, key=lambda ended: -ended.score)[:n_best]
+            if step == limit:  # nothing but the end may come
+                first += len(before)
+                continue
+            search.live = []
             totals[:, end] = -torch.inf
             best = totals.flatten().topk(min(beams, totals.numel()))
             for total, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
@@ -240,7 +245,7 @@ def beam_search(
                 parents += rows
                 chosen += [live[1][-1] for live in search.live]
         active = still
-        if not active or step + 1 == limit:
+        if not active:  # always so at the limit
             break
         if parents != list(range(len(logits))):
             model.reorder(state, torch.tensor(parents, device=source.device))

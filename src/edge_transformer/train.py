@@ -122,8 +122,9 @@ class Trainer:
         rows = self._epoch(epoch)[position]
         loss = self.take_step(rows)
         self.step += 1
-        self.loss_sum += loss * len(rows)
-        self.loss_weight += len(rows)
+        weight = self.data.weight(rows)
+        self.loss_sum += loss * weight
+        self.loss_weight += weight
         self._rows_done += len(rows)
         speed = self._rows_done / max(1e-9, time.monotonic() - self._started)
         shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .tasks.translator import AnsweredLine, Translation, Translator
 
 SHOWN_WORDS = 5  # of those that a remark is about
+SHOWN_LETTERS = 50  # of each of them
 
 
 def translate(
@@ -196,4 +197,5 @@ def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:
 
 def _listed(words: Sequence[str]) -> str:
     more = len(words) - SHOWN_WORDS
-    return ", ".join(words[:SHOWN_WORDS]) + (f" and {more} more" if more > 0 else "")
+    shown = (word if len(word) <= SHOWN_LETTERS else f"{word[:SHOWN_LETTERS]}…" for word in words[:SHOWN_WORDS])
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

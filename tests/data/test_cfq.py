@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edge_transformer.data.cfq import find_cfq, question_words, read_cfq, read_cfq_rows
+from edge_transformer.data.cfq import question_words, read_cfq, read_cfq_rows
 from edge_transformer.data.split_files import read_split_file
 from edge_transformer.errors import DataError, UserError
 from official_data import benchmark
@@ -85,14 +85,13 @@ def test_official_splits(name: str) -> None:
 def test_rows_are_picked_in_the_order_of_the_split(tmp_path: Path) -> None:
     told: list[int] = []
     data = read_cfq(*write(tmp_path, [row(number) for number in range(5)], SPLIT), progress=told.append)
-    assert data.name == "cfq-mcd1"
-    assert [pair.source[-1] for pair in data.splits["train"]] == ["3", "0"]
-    assert [pair.source[-1] for pair in data.splits["dev"]] == ["1"]
-    assert data.splits["test"] == ()
-    assert data.splits["dev"][0].target == tuple(words("SELECT count ( * ) WHERE { M0 film.editor.film M1 }"))
+    assert [pair.source[-1] for pair in data["train"]] == ["3", "0"]
+    assert [pair.source[-1] for pair in data["dev"]] == ["1"]
+    assert data["test"] == ()
+    assert data["dev"][0].target == tuple(words("SELECT count ( * ) WHERE { M0 film.editor.film M1 }"))
     assert sum(told) == 5
     named = read_cfq(tmp_path / "dataset.json", tmp_path / "mcd1.json", "sparql")
-    assert named.splits["dev"][0].target == tuple(words("SELECT count ( * ) WHERE { m_0x film.editor.film m_1y }"))
+    assert named["dev"][0].target == tuple(words("SELECT count ( * ) WHERE { m_0x film.editor.film m_1y }"))
 
 
 def test_queries_with_names_of_entities_are_noted(tmp_path: Path) -> None:
@@ -104,25 +103,20 @@ def test_queries_with_names_of_entities_are_noted(tmp_path: Path) -> None:
     for each in rows:
         del each["sparqlPatternModEntities"]
     paths = write(tmp_path, rows, SPLIT)
-    assert "m_0x" in read_cfq(*paths, note=notes.append).splits["dev"][0].target
+    assert "m_0x" in read_cfq(*paths, note=notes.append)["dev"][0].target
     [note] = notes
     assert "rows have no sparqlPatternModEntities; the queries of sparql name entities (m_...)" in note
     with pytest.raises(DataError, match="a text as sparqlPatternModEntities"):
         read_cfq(*paths, "sparqlPatternModEntities")
 
 
-def test_gzipped_files_and_where_they_are(tmp_path: Path) -> None:
+def test_gzipped_files(tmp_path: Path) -> None:
     dataset, split = write(tmp_path, [row(number) for number in range(5)], SPLIT)
-    expected = read_cfq(dataset, split).splits
-    (tmp_path / "splits").mkdir()
-    for path, to in ((dataset, tmp_path / "dataset.json.gz"), (split, tmp_path / "splits/mcd1.json.gz")):
-        to.write_bytes(gzip.compress(path.read_bytes()))
+    expected = read_cfq(dataset, split)
+    for path in (dataset, split):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    paths = find_cfq(tmp_path, "mcd1")
-    assert paths == (tmp_path / "dataset.json.gz", tmp_path / "splits/mcd1.json.gz")
-    assert read_cfq(*paths).splits == expected
-    with pytest.raises(UserError, match=r"no mcd2.json; expected"):
-        find_cfq(tmp_path, "mcd2")
+    assert read_cfq(f"{dataset}.gz", f"{split}.gz") == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.pairs import MAX_LINE, Pair, read_pair_file, read_pair_lines, read_pairs
+from edge_transformer.data.pair_folders import pair_files
+from edge_transformer.data.pairs import MAX_LINE, Pair, plain_or_gzipped, read_pair_file, read_pair_lines
 from edge_transformer.errors import DataError, UserError
 from official_data import benchmark
 
@@ -28,22 +29,21 @@ def test_the_prepared_split_of_cfq() -> None:
     if not CFQ.is_dir():
         pytest.skip(f"needs the MCD1 split of CFQ in {CFQ}")
     told: list[int] = []
-    data = read_pairs(CFQ, progress=told.append)
-    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 95_743, "dev": 11_968, "test": 11_968}
+    rows = pair_files(CFQ).read(["train", "dev", "test"], told.append)
+    assert {split: len(pairs) for split, pairs in rows.items()} == {"train": 95_743, "dev": 11_968, "test": 11_968}
     assert sum(told) == 95_743 + 2 * 11_968
-    lengths = [len(pair.target) for pair in data.splits["train"]]
+    lengths = [len(pair.target) for pair in rows["train"]]
     assert (sum(length < 50 for length in lengths), sum(length < 30 for length in lengths)) == (92_353, 61_933)
-    assert max(len(pair.source) for pair in data.splits["train"]) == 29
+    assert max(len(pair.source) for pair in rows["train"]) == 29
     assert max(lengths) == 95
 
 
 def test_plain_and_gzipped(tmp_path: Path) -> None:
     write(tmp_path, train=TEXT)
     (tmp_path / "dev.tsv.gz").write_bytes(gzip.compress(TEXT.encode()))
-    data = read_pairs(tmp_path, ["train", "dev"])
-    assert data.splits == {"train": PAIRS, "dev": PAIRS}
-    assert (data.splits["train"][1].path, data.splits["train"][1].line) == (str(tmp_path / "train.tsv"), 2)
-    assert (data.name, len(data.fingerprint)) == (tmp_path.name, 16)
+    rows = pair_files(tmp_path).read(["train", "dev"])
+    assert rows == {"train": PAIRS, "dev": PAIRS}
+    assert (rows["train"][1].path, rows["train"][1].line) == (str(tmp_path / "train.tsv"), 2)
 
 
 def test_byte_order_mark_blank_lines_and_line_ends(tmp_path: Path) -> None:
@@ -72,14 +72,12 @@ def test_a_third_column_is_counted() -> None:
 
 
 def test_missing_and_doubled_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent: no such folder; expected one with train.tsv, dev.tsv, test.tsv"):
-        read_pairs(tmp_path / "absent")
+    assert plain_or_gzipped(tmp_path, "train.tsv") is None
     write(tmp_path, train=TEXT)
-    with pytest.raises(UserError, match=r"found train.tsv; expected dev.tsv or dev.tsv.gz"):
-        read_pairs(tmp_path)
+    assert plain_or_gzipped(tmp_path, "train.tsv") == tmp_path / "train.tsv"
     (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(TEXT.encode()))
     with pytest.raises(UserError, match=r"found train.tsv and train.tsv.gz; expected one"):
-        read_pairs(tmp_path)
+        plain_or_gzipped(tmp_path, "train.tsv")
     with pytest.raises(UserError, match="No such file"):
         list(read_pair_file(tmp_path / "other.tsv"))
 
@@ -98,7 +96,7 @@ def test_missing_and_doubled_files(tmp_path: Path) -> None:
 def test_broken_lines_are_named(line: str, found: str, expected: str, tmp_path: Path) -> None:
     write(tmp_path, train=f"{TEXT}{line}\n")
     with pytest.raises(DataError) as error:
-        read_pairs(tmp_path, ["train"])
+        list(read_pair_file(tmp_path / "train.tsv"))
     assert (error.value.path, error.value.line) == (tmp_path / "train.tsv", 3)
     assert found in error.value.found
     assert expected in error.value.expected
@@ -107,10 +105,10 @@ def test_broken_lines_are_named(line: str, found: str, expected: str, tmp_path: 
 def test_files_without_rows_or_text(tmp_path: Path) -> None:
     write(tmp_path, train="\n")
     with pytest.raises(DataError, match="no rows"):
-        read_pairs(tmp_path, ["train"])
+        list(read_pair_file(tmp_path / "train.tsv"))
     (tmp_path / "dev.tsv").write_bytes(TEXT.encode() + b"\xff\xfe\n")
     with pytest.raises(DataError, match=r"dev.tsv:\d: .*UTF-8"):
-        read_pairs(tmp_path, ["dev"])
+        list(read_pair_file(tmp_path / "dev.tsv"))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_files_without_rows_or_text(tmp_path: Path) -> None:
 def test_broken_gzip_files_are_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "train.tsv.gz").write_bytes(content)
     with pytest.raises(DataError, match=r"train.tsv.gz: found bytes that cannot be unpacked .* a whole gzip file"):
-        read_pairs(tmp_path, ["train"])
+        list(read_pair_file(tmp_path / "train.tsv.gz"))
 
 
 @settings(max_examples=200, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.data.pairs import Pair
-from edge_transformer.data.scan import read_scan, read_scan_lines
+from edge_transformer.data.scan import read_scan_file, read_scan_lines, scan_files
 from edge_transformer.errors import DataError, UserError
 from official_data import benchmark
 
@@ -27,34 +28,27 @@ def write(folder: Path, **files: str) -> None:
 def test_the_official_split() -> None:
     if not OFFICIAL.is_dir():
         pytest.skip(f"needs the MCD1 split of SCAN in {OFFICIAL}")
-    data = read_scan(OFFICIAL)
-    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 8_365, "test": 1_045}
-    assert data.name == "scan-mcd1"
-    words = {word for rows in data.splits.values() for pair in rows for word in pair.source}
-    actions = {word for rows in data.splits.values() for pair in rows for word in pair.target}
+    [(name, files)] = scan_files(OFFICIAL).items()
+    rows = {part: list(read_scan_file(path)) for part, path in files.items()}
+    assert (name, {part: len(pairs) for part, pairs in rows.items()}) == ("mcd1", {"train": 8_365, "test": 1_045})
+    words = {word for pairs in rows.values() for pair in pairs for word in pair.source}
+    actions = {word for pairs in rows.values() for pair in pairs for word in pair.target}
     assert (len(words), len(actions)) == (13, 6)
 
 
 def test_splits_are_found_by_name(tmp_path: Path) -> None:
     write(tmp_path, train_mcd1=LINE, test_mcd1=LINE)
-    assert read_scan(tmp_path).splits == {"train": (PAIR,), "test": (PAIR,)}
     write(tmp_path, train_addprim_jump=LINE, test_addprim_jump=LINE, dev_addprim_jump=LINE)
-    data = read_scan(tmp_path, "addprim_jump")
-    assert (data.name, list(data.splits)) == ("scan-addprim_jump", ["train", "dev", "test"])
-    with pytest.raises(UserError, match="found the splits addprim_jump, mcd1; expected one, or its name"):
-        read_scan(tmp_path)
-    with pytest.raises(UserError, match=r"expected tasks_train_length.txt"):
-        read_scan(tmp_path, "length")
-
-
-def test_missing_folders_and_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="absent: no such folder"):
-        read_scan(tmp_path / "absent")
-    with pytest.raises(UserError, match="found the splits none"):
-        read_scan(tmp_path)
-    write(tmp_path, train_mcd1=LINE)
-    with pytest.raises(UserError, match=r"found the splits mcd1; expected tasks_test_mcd1.txt"):
-        read_scan(tmp_path)
+    found = scan_files(tmp_path)
+    assert {name: set(files) for name, files in found.items()} == {
+        "mcd1": {"train", "test"},
+        "addprim_jump": {"train", "dev", "test"},
+    }
+    assert list(read_scan_file(found["addprim_jump"]["dev"])) == [PAIR]
+    (tmp_path / "tasks_dev_addprim_jump.txt.gz").write_bytes(gzip.compress(LINE.encode()))
+    both = "found tasks_dev_addprim_jump.txt and tasks_dev_addprim_jump.txt.gz; expected one of them"
+    with pytest.raises(UserError, match=both):
+        scan_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +63,16 @@ def test_missing_folders_and_files(tmp_path: Path) -> None:
     ],
 )
 def test_broken_lines_are_named(line: str, tmp_path: Path) -> None:
-    write(tmp_path, train_mcd1=f"{LINE}\n\n{line}", test_mcd1=LINE)
+    write(tmp_path, train_mcd1=f"{LINE}\n\n{line}")
     with pytest.raises(DataError) as error:
-        read_scan(tmp_path)
+        list(read_scan_file(tmp_path / "tasks_train_mcd1.txt"))
     assert (error.value.path.name, error.value.line) == ("tasks_train_mcd1.txt", 3)
 
 
 def test_files_without_rows(tmp_path: Path) -> None:
-    write(tmp_path, train_mcd1="", test_mcd1=LINE)
+    write(tmp_path, train_mcd1="")
     with pytest.raises(DataError, match="no rows"):
-        read_scan(tmp_path)
+        list(read_scan_file(tmp_path / "tasks_train_mcd1.txt"))
 
 
 @settings(max_examples=200, deadline=None)

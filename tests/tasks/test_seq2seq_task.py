@@ -125,8 +125,25 @@ def test_folders_without_some_files(tmp_path: Path) -> None:
     scored = Seq2SeqData.load(tmp_path / "b", Seq2SeqSettings(), 1, data.new_model(SMALL))
     assert list(scored._splits) == ["test"]
     write(tmp_path / "c", train=ROWS, test=[("jump", "JUMP " * 600)])
-    with pytest.raises(DataError, match=r"test\.tsv:1: found a longer text"):
+    with pytest.raises(DataError, match=r"test\.tsv:1: found a target of 600 words; .*data\.test_max_target"):
         Seq2SeqData.load(tmp_path / "c", Seq2SeqSettings(), 1)
+    write(tmp_path / "c", test=[*ROWS, ("jump " * 600, "JUMP")])
+    with pytest.raises(DataError, match=r"test\.tsv:21: found a source of 600 words; expected at most 512"):
+        Seq2SeqData.load(tmp_path / "c", Seq2SeqSettings(test_max_target=9), 1)
+
+
+def test_long_training_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A pair is never computed in parts: the longest decides how much memory training takes."""
+    long = [("jump " * 600, "JUMP"), ("jump", "JUMP " * 600), ("jump " * 300, "JUMP " * 213)]
+    data = Seq2SeqData.load(write(tmp_path, train=[*ROWS, *long], test=ROWS), Seq2SeqSettings(), 1)
+    assert data.train_rows == len(ROWS)
+    assert data.notes()[:3] == [
+        "train: 1 of 23 pairs have targets of more than 512 words and are left out",
+        "train: 1 of 23 pairs have sources of more than 512 words and are left out",
+        "train: 1 of 23 pairs have more than 512 words on both sides and are left out",
+    ]
+    fits = Seq2SeqData.load(write(tmp_path, train=[("jump " * 300, "JUMP " * 212)]), Seq2SeqSettings(), 1)
+    assert fits.train_rows == 1
 
 
 def test_parts_without_rows_are_passed_over(tmp_path: Path) -> None:
@@ -142,7 +159,7 @@ def test_parts_without_rows_are_passed_over(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="found nothing to score; expected rows of dev or test"):
         Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
     (tmp_path / "mine.json").write_text(json.dumps({"trainIdxs": [], "devIdxs": [1], "testIdxs": []}))
-    with pytest.raises(UserError, match="found 0 of 0 training pairs"):
+    with pytest.raises(UserError, match=r"mine\.json: found no training rows; expected some"):
         Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1)
 
 
@@ -212,6 +229,19 @@ def test_two_processes_take_the_same_steps_as_one(folder: Path, tmp_path: Path) 
     two_processes.assert_same_step("seq2seq", folder, {**TINY, "train.epochs": 2}, tmp_path)
 
 
+def test_the_loss_of_an_epoch_is_a_mean_over_words(folder: Path, tmp_path: Path) -> None:
+    """Batches of short pairs have fewer words: each counts with as many as it has."""
+    trainer = make_trainer(folder, tmp_path / "run", **{"train.epochs": 1, "train.lr": 1e-9, "train.batch_size": 3})
+    rows = torch.arange(trainer.data.train_rows)
+    with torch.no_grad():
+        batches = list(trainer.data.batches(rows))
+        total = sum(float(trainer.data.loss(trainer.model.eval(), batch, CPU)) for batch in batches)
+    trainer.model.train()
+    record = trainer.train()
+    assert record is not None
+    assert record.metrics["loss"] == pytest.approx(total / trainer.data.weight(rows), rel=1e-4)
+
+
 def test_a_resumed_run_ends_as_one_that_never_stopped(folder: Path, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"train.epochs": 4, "model.dropout": 0.1, "data.unknown": 0.1, "model.dim": 16}
     record = make_trainer(folder, tmp_path / "whole", **changes).train()
@@ -219,10 +249,11 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(folder: Path, tmp_path: Pa
     cut = make_trainer(folder, tmp_path / "cut", **changes)
     for step in range(5):
         epoch, place = divmod(step, cut.batches_an_epoch)
-        loss = cut.take_step(cut._epoch(epoch)[place])
+        rows = cut._epoch(epoch)[place]
+        weight = cut.data.weight(rows)
+        cut.loss_sum += weight * cut.take_step(rows)
+        cut.loss_weight += weight
         cut.step += 1
-        cut.loss_sum += loss * 10
-        cut.loss_weight += 10
     cut.save_checkpoint()
     cut.release_folder()
     resumed = make_trainer(folder, tmp_path / "cut", **changes)
@@ -258,6 +289,10 @@ def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["evaluate", str(trained)])
     assert result.exit_code == 0, result.output
     assert "100.0" in result.output
+    result = CliRunner().invoke(app, ["evaluate", str(trained), "--predictions", str(tmp_path)])
+    assert isinstance(result.exception, UserError)
+    assert "found a folder at" in str(result.exception)
+    assert "100.0" not in result.output  # nothing is scored before that
     said = tmp_path / "said.jsonl"
     result = CliRunner().invoke(app, ["evaluate", str(trained), "--predictions", str(said)])
     assert f"written: {said}" in result.output.replace("\n", "")
@@ -298,28 +333,34 @@ def test_queries_that_mean_the_same_are_counted_beside_the_exact_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = ["?x0 a film.actor", "?x0 people.person.gender m_05zppz"]
-    rows = [(f"Which actor {n}", f"SELECT DISTINCT ?x0 WHERE {{ {' . '.join(body)} }}") for n in range(3)]
+    rows = [(f"Which actor {n}", f"SELECT DISTINCT ?x0 WHERE {{ {' . '.join(body)} }}") for n in range(4)]
     write(tmp_path, train=rows, test=rows)
     data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(lower_case=True), 1)
     assert data.identity()["corpus"] == "cfq"
     model = data.new_model(SMALL)
     swapped = f"select distinct ?x0 where {{ {body[1]} . {body[0]} }}".lower().split()
-    said = [data._numbers(data._splits["test"][0])[1], [data.source.number(word) + 2 for word in swapped], []]  # type: ignore[operator]
+    repeated = f"select distinct ?x0 where {{ {body[0]} . {body[1]} . {body[0]} }}".lower().split()
+    numbers = [[data.source.number(word) + 2 for word in words] for words in (swapped, repeated)]  # type: ignore[operator]
+    said = [data._numbers(data._splits["test"][0])[1], *numbers, []]
 
     class Said:
         def __init__(self, tokens: list[int]) -> None:
             self.tokens, self.finished = tuple(tokens), True
 
     monkeypatch.setattr(model, "decode", lambda *args, **named: [[Said(tokens)] for tokens in said])
-    assert data.evaluate(model, CPU) == {"EM": 1 / 3, "query EM": 2 / 3}
+    assert data.evaluate(model, CPU) == {"EM": 1 / 4, "query EM": 2 / 4}
     data.write_predictions(tmp_path / "said.jsonl")
     answers = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
     assert [(answer["exact"], answer["same_query"]) for answer in answers] == [
         (True, True),
         (False, True),
         (False, False),
+        (False, False),
     ]
-    assert [answer["said"] for answer in answers] == [rows[0][1].lower(), " ".join(swapped), ""]
+    # Too long is wrong, whatever else is decoded beside it and how far that goes.
+    cut = " ".join(repeated[: len(swapped)])
+    assert [answer["said"] for answer in answers] == [rows[0][1].lower(), " ".join(swapped), cut, ""]
+    assert [answer["finished"] for answer in answers] == [True, True, False, True]
 
 
 # --- official files ---------------------------------------------------------------------------------------------------

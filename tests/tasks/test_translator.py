@@ -91,6 +91,13 @@ def test_limits() -> None:
     model.train()
     model.translate(["did"])
     assert model.training
+
+    def interrupt(rows: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.decode([[2]], [3], progress=interrupt)
+    assert model.training
     with pytest.raises(UserError, match="expected a list of texts"):
         model.translate("did")
 
@@ -108,6 +115,25 @@ def test_all_lines_are_answered() -> None:
         found = answered[place].translations[0]
         assert (found.source, found.target, found.finished) == (alone.source, alone.target, alone.finished)
         assert found.log_probability == pytest.approx(alone.log_probability, rel=1e-5)
+
+
+def test_what_would_need_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(3)
+    monkeypatch.setattr(module, "MAX_DECODE_NUMBERS", 2 * model._cached_numbers(2 + 8))
+    lines = ["did m0", "did m0 marry", "m0"]
+    answered = list(model.translate_lines(lines, "here", how=Decoding(beams=2)))
+    assert [bool(each.translations) for each in answered] == [True, False, True]
+    expected = "expected fewer words, a lower limit or a narrower beam"
+    assert answered[1].line.error is not None
+    assert str(answered[1].line.error).startswith("here:2: found 3 words, and up to 8 to say with a beam of 2: ")
+    assert str(answered[1].line.error).endswith(expected)
+    assert model.translate(lines, beams=2, limit=7)[1].target == model.translate(lines[1:], beams=2, limit=7)[0].target
+    with pytest.raises(UserError, match=f"text 2: found 3 words.*{expected}"):
+        model.translate(lines, beams=2)
+    # What is decoded together fits too, also where all answers are far longer than those of training.
+    monkeypatch.setattr(model, "longest", 1)
+    for rows in model._decoded_together([[2]] * 50, [40] * 50, 1):
+        assert len(rows) == 1 or len(rows) * model._cached_numbers(41) <= module.MAX_DECODE_NUMBERS
 
 
 def test_a_beam_that_is_not_given_is_wider_than_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

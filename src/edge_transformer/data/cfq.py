@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UserError
-from ..files import fingerprint
+from ..errors import DataError
 from .json_rows import read_json_array
-from .pairs import Note, Pair, PairData, make_pair, open_text
+from .pairs import Note, Pair, make_pair, open_text
 from .sparql import tokenise
 from .split_files import read_split_file
 
@@ -35,8 +34,8 @@ def read_cfq(
     query: str | None = None,
     progress: Callable[[int], None] | None = None,
     note: Note | None = None,
-) -> PairData:
-    """Read the rows that a split file names, in its order.
+) -> dict[str, tuple[Pair, ...]]:
+    """The rows that a split file names, in its order: those of `train`, `dev` and `test`.
 
     Args:
         dataset: the official `dataset.json`, plain or gzipped. It is read row by row: it need not fit into memory.
@@ -59,9 +58,7 @@ def read_cfq(
     last = max(wanted, default=-1)
     if last >= count:
         raise DataError(split, None, f"row {last}", f"rows of {dataset}, which are 0 to {count - 1}")
-    name = f"cfq-{split.name.removesuffix('.gz').removesuffix('.json')}"
-    parts = {part: tuple(rows[number] for number in chosen) for part, chosen in numbers.items()}
-    return PairData(name, fingerprint([dataset, split]), parts)
+    return {part: tuple(rows[number] for number in chosen) for part, chosen in numbers.items()}
 
 
 def read_cfq_rows(
@@ -96,17 +93,3 @@ def _pair(row: Any, query: str, path: str, line: int) -> Pair:
             found = f"{name} = {json.dumps(row[name])}" if name in row else f"the fields {', '.join(row) or 'none'}"
             raise DataError(path, line, found, f"a text as {name}")
     return make_pair(question_words(row[QUESTION]), tokenise(row[query]), path, line)
-
-
-def find_cfq(folder: str | Path, name: str) -> tuple[Path, Path]:
-    """`dataset.json` of a folder and its split file `NAME.json`, in the folder or in `splits/`; plain or gzipped."""
-    folder = Path(folder)
-    places = {"dataset.json": [folder], f"{name}.json": [folder / "splits", folder]}
-    found = []
-    for file, folders in places.items():
-        paths = [place / f"{file}{end}" for place in folders for end in ("", ".gz")]
-        path = next((path for path in paths if path.is_file()), None)
-        if path is None:
-            raise UserError(f"{folder}: no {file}; expected it there, plain or gzipped, as CFQ's archive has it")
-        found.append(path)
-    return found[0], found[1]

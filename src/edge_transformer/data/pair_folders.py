@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ..errors import UserError
 from .cfq import read_cfq
-from .pairs import Note, Pair, file_of_split, read_pair_file, told
+from .pairs import Note, Pair, found_twice, plain_or_gzipped, read_pair_file, told
 from .scan import read_scan_file, scan_files
 from .sparql import parse
 from .split_files import SPLITS
@@ -46,7 +47,7 @@ class PairFiles:
         """
         parts = list(parts)
         if self.dataset is not None:
-            rows = read_cfq(self.dataset, self.by_split["train"], query, progress, note).splits
+            rows = read_cfq(self.dataset, self.by_split["train"], query, progress, note)
             return {part: rows[part] for part in parts}
         paths = {part: self.by_split[part] for part in parts}
         if query is not None:
@@ -57,10 +58,10 @@ class PairFiles:
         return {part: tuple(told(read_pair_file(path, note), progress)) for part, path in paths.items()}
 
     def corpus(self, targets: Iterable[tuple[str, ...]]) -> str:
-        """What the folder holds: two columns are CFQ where the targets are queries."""
-        looked_at = [target for target, _ in zip(targets, range(_LOOKED_AT), strict=False)]
-        queries = self.reader == OTHER and all(parse(target) is not None for target in looked_at)
-        return CFQ if queries and looked_at else self.reader
+        """What the folder holds: two columns are CFQ where most of the first targets are queries."""
+        looked_at = list(islice(targets, _LOOKED_AT))
+        queries = sum(parse(target) is not None for target in looked_at) if self.reader == OTHER else 0
+        return CFQ if 2 * queries > len(looked_at) else self.reader
 
 
 def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
@@ -116,7 +117,7 @@ def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
         raise UserError(f"{folder}: found {found}; expected one of {_EXPECTED}")
     [form] = forms
     if form == OTHER:
-        return form, {"": {split: file_of_split(folder, split) for split in _columns(folder)}}
+        return form, {"": _columns(folder)}
     if form == SCAN:
         scan = scan_files(folder)
         return form, {name: {part: files[part] for part in SPLITS if part in files} for name, files in scan.items()}
@@ -124,8 +125,8 @@ def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
     for place in (folder / "splits", folder):
         for path in sorted([*place.glob("*.json"), *place.glob("*.json.gz")]):
             name = path.name.removesuffix(".gz").removesuffix(".json")
-            if name != "dataset":
-                by_name.setdefault(name, path)
+            if name != "dataset" and by_name.setdefault(name, path) != path:
+                raise found_twice(path, by_name[name])
     return CFQ, {name: dict.fromkeys(SPLITS, path) for name, path in by_name.items()}
 
 
@@ -136,10 +137,10 @@ def _forms(folder: Path) -> dict[str, str]:
     return {form: names[form] for form, files in there.items() if files}
 
 
-def _columns(folder: Path) -> list[str]:
-    return [split for split in SPLITS if any((folder / f"{split}.tsv{end}").is_file() for end in ("", ".gz"))]
+def _columns(folder: Path) -> dict[str, Path]:
+    files = {split: plain_or_gzipped(folder, f"{split}.tsv") for split in SPLITS}
+    return {split: path for split, path in files.items() if path}
 
 
 def _dataset(folder: Path) -> Path | None:
-    paths = [folder / f"dataset.json{end}" for end in ("", ".gz")]
-    return next((path for path in paths if path.is_file()), None)
+    return plain_or_gzipped(folder, "dataset.json")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from ..errors import DataError, UserError
-from ..files import fingerprint
 from .clutrr import no_text
 
 MAX_LINE = 1_000_000  # characters
@@ -40,40 +40,17 @@ class Pair:
     line: int | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class PairData:
-    """Pairs by the names of their splits."""
-
-    name: str
-    fingerprint: str  # of the bytes of all files read
-    splits: dict[str, tuple[Pair, ...]]
-
-
-def read_pairs(
-    folder: str | Path,
-    splits: Sequence[str] = ("train", "dev", "test"),
-    progress: Callable[[int], None] | None = None,
-) -> PairData:
-    """Read `SPLIT.tsv` or `SPLIT.tsv.gz` for each split, all of which must be there; `progress` is told each row."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        wanted = ", ".join(f"{split}.tsv" for split in splits)
-        raise UserError(f"{folder}: no such folder; expected one with {wanted}, plain or gzipped")
-    files = {split: file_of_split(folder, split) for split in splits}
-    rows = {split: tuple(told(read_pair_file(path), progress)) for split, path in files.items()}
-    return PairData(folder.resolve().name, fingerprint(files.values()), rows)
-
-
-def file_of_split(folder: Path, split: str) -> Path:
-    """`SPLIT.tsv` or `SPLIT.tsv.gz` of a folder, which must have one of them."""
-    plain, gzipped = folder / f"{split}.tsv", folder / f"{split}.tsv.gz"
-    found = [path for path in (plain, gzipped) if path.is_file()]
+def plain_or_gzipped(folder: Path, name: str) -> Path | None:
+    """The file `name` or `name.gz` of a folder; None where there is neither."""
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
     if len(found) == 2:
-        raise UserError(f"{folder}: found {plain.name} and {gzipped.name}; expected one of them")
-    if not found:
-        others = ", ".join(sorted(path.name for path in folder.glob("*.tsv*"))) or "no .tsv file at all"
-        raise UserError(f"{folder}: found {others}; expected {plain.name} or {gzipped.name}")
-    return found[0]
+        raise found_twice(*found)
+    return found[0] if found else None
+
+
+def found_twice(one: Path, other: Path) -> UserError:
+    """The error that two files are there for the same rows, of which one may be an old copy."""
+    return UserError(f"{one.parent}: found {one.name} and {os.path.relpath(other, one.parent)}; expected one of them")
 
 
 def read_pair_file(path: str | Path, note: Note | None = None) -> Iterator[Pair]:

@@ -6,38 +6,14 @@ Every split of SCAN is a set of files such as `tasks_train_mcd1.txt` and `tasks_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..errors import DataError, UserError
-from ..files import fingerprint
-from .pairs import Pair, PairData, make_pair, rows_of_file, told
+from ..errors import DataError
+from .pairs import Pair, found_twice, make_pair, rows_of_file
 
 _FILE = re.compile(r"tasks_(train|dev|test)_(\w+)\.txt(?:\.gz)?")
-_ORDER = ("train", "dev", "test")
 _LINE = "IN: words OUT: words"
-
-
-def read_scan(folder: str | Path, name: str | None = None, progress: Callable[[int], None] | None = None) -> PairData:
-    """Read the split with this name, such as "mcd1"; it may be left out where the folder holds one split only.
-
-    The files for training and testing must be there; one for development may be.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected a SCAN folder with tasks_train_NAME.txt")
-    found = scan_files(folder)
-    if name is None and len(found) != 1:
-        raise UserError(f"{folder}: found the splits {', '.join(found) or 'none'}; expected one, or its name")
-    name = next(iter(found)) if name is None else name
-    files = found.get(name, {})
-    for part in ("train", "test"):
-        if part not in files:
-            others = ", ".join(found) or "none"
-            raise UserError(f"{folder}: found the splits {others}; expected tasks_{part}_{name}.txt")
-    ordered = {part: files[part] for part in _ORDER if part in files}
-    rows = {part: tuple(told(read_scan_file(path), progress)) for part, path in ordered.items()}
-    return PairData(f"scan-{name}", fingerprint(ordered.values()), rows)
 
 
 def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
@@ -46,7 +22,9 @@ def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
     for path in sorted(Path(folder).iterdir()):
         match = _FILE.fullmatch(path.name)
         if match:
-            found.setdefault(match[2], {}).setdefault(match[1], path)
+            first = found.setdefault(match[2], {}).setdefault(match[1], path)
+            if first != path:
+                raise found_twice(first, path)
     return found
 
 

@@ -19,6 +19,7 @@ from ..errors import UserError
 
 Progress = Callable[[int], None]
 Options = TypeVar("Options")
+Row = TypeVar("Row")
 DEFAULT_KIND = "edge"
 
 
@@ -65,6 +66,25 @@ def answering(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(was_training)
+
+
+def share_of_process(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows that are this process's to score, where several train together; all of them where it is alone."""
+    if not _has_company():
+        return rows
+    return rows[torch.distributed.get_rank() :: torch.distributed.get_world_size()]
+
+
+def sum_over_processes(counts: Sequence[int], device: torch.device) -> list[int]:
+    """What the processes have counted together."""
+    total = torch.tensor(counts, device=device)
+    if _has_company():
+        torch.distributed.all_reduce(total)
+    return [int(count) for count in total]
+
+
+def _has_company() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 class TaskData(ABC):

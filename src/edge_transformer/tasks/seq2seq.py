@@ -22,11 +22,12 @@ from ..data.sparql import same_query
 from ..data.vocab import Vocab
 from ..errors import DataError, UserError
 from ..files import fingerprint, write_text
-from .base import Progress, TaskData, TaskModel
+from .base import Progress, TaskData, TaskModel, share_of_process, sum_over_processes
 from .questions import MAX_WORDS
 from .translator import END, UNKNOWN, Translator, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of nodes computed at once in training; a larger batch is computed in parts
+TRAIN_WORDS = 512  # of both sides of a training pair, which is never computed in parts: bounds memory
 HELD_OUT = "held-out"
 
 
@@ -124,6 +125,8 @@ class Seq2SeqData(TaskData):
             raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
         notes: list[str] = []
         splits = files.read(wanted, progress, settings.query, notes.append)
+        if model is None and not splits["train"]:
+            raise UserError(f"{files.by_split['train']}: found no training rows; expected some")
         corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
         identity = {
             "name": Path(folder).resolve().name,
@@ -144,15 +147,21 @@ class Seq2SeqData(TaskData):
     def _divide(self, pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
         """The pairs to train on, and those that are held out of them."""
         most = min(self._settings.max_target or MAX_WORDS, MAX_WORDS)
-        short = [pair for pair in pairs if len(pair.target) <= most and len(pair.source) <= MAX_WORDS]
+        short = list(pairs)
+        for what, limit, words_of in (
+            ("targets of more than {} words", most, lambda pair: len(pair.target)),
+            ("sources of more than {} words", MAX_WORDS, lambda pair: len(pair.source)),
+            ("more than {} words on both sides", TRAIN_WORDS, lambda pair: len(pair.source) + len(pair.target)),
+        ):
+            before, short = len(short), [pair for pair in short if words_of(pair) <= limit]
+            if len(short) < before:
+                count = f"{before - len(short):,} of {len(pairs):,} pairs"
+                self._notes.append(f"train: {count} have {what.format(limit)} and are left out")
         held_out = self._settings.held_out
         wanted = self._settings.train_rows or max(1, len(short) - held_out)
         if held_out + wanted > len(short):
             found = f"{len(short):,} of {len(pairs):,} training pairs with targets of at most {most} words"
             raise UserError(f"found {found}; expected {wanted:,} to train on and {held_out:,} to hold out")
-        if len(short) < len(pairs):
-            left_out = f"{len(pairs) - len(short):,} of {len(pairs):,} pairs have targets of more than {most} words"
-            self._notes.append(f"train: {left_out} and are left out")
         if held_out or wanted < len(short):
             self._notes.append(f"train: {wanted:,} pairs are trained on, {held_out:,} others held out")
         order = torch.randperm(len(short), generator=torch.Generator().manual_seed(seed))
@@ -165,10 +174,11 @@ class Seq2SeqData(TaskData):
         if settings.test_max_target is not None:
             chosen = [pair for pair in pairs if len(pair.target) <= settings.test_max_target]
         for pair in chosen:
-            if max(len(pair.source), len(pair.target)) > MAX_WORDS:
-                raise DataError(
-                    pair.path, pair.line, "a longer text", f"at most {MAX_WORDS} words, or data.test_max_target"
-                )
+            if len(pair.source) > MAX_WORDS:
+                raise DataError(pair.path, pair.line, f"a source of {len(pair.source)} words", f"at most {MAX_WORDS}")
+            if len(pair.target) > MAX_WORDS:
+                expected = f"at most {MAX_WORDS}, or data.test_max_target to leave it out"
+                raise DataError(pair.path, pair.line, f"a target of {len(pair.target)} words", expected)
         if settings.test_rows is not None and settings.test_rows < len(chosen):
             chosen = [chosen[row] for row in _sample(len(chosen), settings.test_rows)]
         if not chosen:
@@ -242,14 +252,16 @@ class Seq2SeqData(TaskData):
     # --- scores ---------------------------------------------------------------------------------------------------
 
     def evaluation_rows(self) -> int:
-        return sum(map(len, self._splits.values()))
+        return sum(len(share_of_process(pairs)) for pairs in self._splits.values())
 
     def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
         self._answers = {split: self._ask(pairs, model, progress) for split, pairs in self._splits.items()}
-        return _scores(self._answers)
+        return self._scores(self._answers, device)
 
     def write_predictions(self, path: Path) -> None:
-        """Write what the model said to each row of the last evaluation, as JSON lines."""
+        """Write what the model said to each row of the last evaluation, as JSON lines; of several processes each has
+        a share of them.
+        """
         rows = ({"split": split, **each.to_json()} for split, answers in self._answers.items() for each in answers)
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
@@ -261,27 +273,48 @@ class Seq2SeqData(TaskData):
         return {split: [pairs[row] for row in _sample(len(pairs), few)] for split, pairs in splits.items()}
 
     def midway_rows(self) -> int:
-        return sum(map(len, self._midway.values()))
+        return sum(len(share_of_process(pairs)) for pairs in self._midway.values())
 
     def evaluate_midway(
         self, model: nn.Module, device: torch.device, progress: Progress | None = None
     ) -> dict[str, float]:
-        return _scores({split: self._ask(pairs, model, progress) for split, pairs in self._midway.items()})
+        answers = {split: self._ask(pairs, model, progress) for split, pairs in self._midway.items()}
+        return self._scores(answers, device)
 
     def _ask(self, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None) -> list[_Answer]:
-        """What the model says to the sources."""
+        """What the model says to the sources; where several processes score, each asks about its share."""
         translator = cast(Translator, getattr(model, "module", model))  # training has wrapped it
+        pairs = share_of_process(pairs)
         numbers = [self._numbers(pair) for pair in pairs]
         # What is longer than the target is wrong whatever follows, so that nothing more need be said.
-        limits = [len(target) + 1 for _, target in numbers]
+        limits = [len(target) for _, target in numbers]
         found = translator.decode([source for source, _ in numbers], limits, progress=progress)
         answers = []
         for pair, (_, target), [said] in zip(pairs, numbers, found, strict=True):
-            words, gold = translator.target_words(said.tokens), self._cased(pair.target)
-            exact = said.finished and said.tokens == tuple(target)
-            same = exact or (said.finished and same_query(words, gold)) if self._identity["corpus"] == CFQ else None
-            answers.append(_Answer(pair.source, gold, words, said.finished, exact, same))
+            # Rows that are decoded together may get more words than they need: what they score must not depend on it.
+            words, gold = translator.target_words(said.tokens[: len(target)]), self._cased(pair.target)
+            finished = said.finished and len(said.tokens) <= len(target)
+            exact = finished and said.tokens == tuple(target)
+            same = exact or (finished and same_query(words, gold)) if self._has_queries else None
+            answers.append(_Answer(pair.source, gold, words, finished, exact, same))
         return answers
+
+    @property
+    def _has_queries(self) -> bool:
+        return self._identity["corpus"] == CFQ
+
+    def _scores(self, answers: Mapping[str, Sequence[_Answer]], device: torch.device) -> dict[str, float]:
+        """The part of rows whose target is said word for word; of queries also the part that means the same."""
+        scores: dict[str, float] = {}
+        for split, rows in answers.items():
+            # The names that reports know: EM is that of the test rows; recipes may be chosen by what is called valid.
+            prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
+            right, same = sum(row.exact for row in rows), sum(bool(row.same_query) for row in rows)
+            count, right, same = sum_over_processes([len(rows), right, same], device)
+            scores[f"{prefix}EM"] = right / count
+            if self._has_queries:
+                scores[f"{prefix}query EM"] = same / count
+        return scores
 
 
 @dataclass(frozen=True)
@@ -304,18 +337,6 @@ class _Answer:
             "exact": self.exact,
             **({} if self.same_query is None else {"same_query": self.same_query}),
         }
-
-
-def _scores(answers: Mapping[str, Sequence[_Answer]]) -> dict[str, float]:
-    """The part of rows whose target is said word for word; of queries also the part that means the same."""
-    scores: dict[str, float] = {}
-    for split, rows in answers.items():
-        # The names that reports know: EM is that of the test rows, and recipes may be chosen by what is called valid.
-        prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
-        scores[f"{prefix}EM"] = sum(row.exact for row in rows) / len(rows)
-        if rows[0].same_query is not None:
-            scores[f"{prefix}query EM"] = sum(bool(row.same_query) for row in rows) / len(rows)
-    return scores
 
 
 def _sample(count: int, wanted: int) -> list[int]:

@@ -15,14 +15,15 @@ from ..baselines.seq2seq import Seq2SeqTransformerConfig, TransformerSeq2Seq, Un
 from ..config import EdgeTransformerConfig, require_positive
 from ..data.vocab import Vocab
 from ..decoder import EdgeSeq2Seq
-from ..errors import UserError
+from ..errors import DataError, UserError
 from ..generation import Generated, beam_search, greedy, sample
-from .base import Progress, TaskModel, encoder_config, model_options
+from .base import Progress, TaskModel, answering, encoder_config, model_options
 from .decoding import Decoding, beams_for
 from .questions import MAX_WORDS, Line, Question, read_lines, read_question
 
 END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of words not seen in training, of known ones
-DECODE_NUMBERS = 1 << 28  # that the caches of sequences decoded at once may have together: bounds memory
+DECODE_NUMBERS = 1 << 28  # in the caches of sequences decoded at once, where answers are no longer than in training
+MAX_DECODE_NUMBERS = 1 << 30  # in the same where all are as long as they may be: 4 GB
 DECODE_ROWS = 64  # sequences decoded at once, where memory allows
 STREAM_ROWS = 256  # questions that are waited for, where they come fast
 
@@ -225,6 +226,10 @@ class Translator(TaskModel):
         how = how or Decoding()
         waiting: list[Line] = []
         for line in read_lines(lines, self.is_known, source):
+            excess = self._excess(line.question, how)
+            if excess:
+                error = DataError(source, line.number, *excess)
+                line = Line(line.number, Question((), fields=line.question.fields), error)
             waiting.append(line)
             if len(waiting) >= STREAM_ROWS or pausing():
                 yield from self._answer(waiting, how)
@@ -258,8 +263,25 @@ class Translator(TaskModel):
         """The numbers of the words of a question."""
         return word_numbers(self.source, map(self._cased, words))
 
+    def _limit(self, how: Decoding) -> int:
+        return how.limit or min(2 * self.longest, MAX_WORDS)
+
+    def _excess(self, question: Question, how: Decoding) -> tuple[str, str] | None:
+        """What is found, and what is expected, where decoding a question would need too much memory."""
+        numbers = how.beams * self._cached_numbers(len(question.words) + self._limit(how))
+        if not question.words or numbers <= MAX_DECODE_NUMBERS:
+            return None
+        found = f"{len(question.words)} words, and up to {self._limit(how)} to say with a beam of {how.beams}"
+        gigabytes = 4 / 1e9  # a number has 4 bytes
+        room = f"{numbers * gigabytes:.0f} GB to remember, {MAX_DECODE_NUMBERS * gigabytes:.0f} GB at most"
+        return f"{found}: {room}", "fewer words, a lower limit or a narrower beam"
+
     def _translate(self, questions: Sequence[Question], how: Decoding) -> list[list[Translation]]:
-        limit = how.limit or min(2 * self.longest, MAX_WORDS)
+        for number, question in enumerate(questions, start=1):
+            excess = self._excess(question, how)
+            if excess:
+                raise DataError(f"text {number}", None, *excess)
+        limit = self._limit(how)
         sources = [self.source_numbers(question.words) for question in questions]
         return [
             [self._translation(question, each) for each in generated]
@@ -289,30 +311,28 @@ class Translator(TaskModel):
         how: Decoding | None = None,
         progress: Progress | None = None,
     ) -> list[list[Generated]]:
-        """What the model says to sequences of numbers, best first. `limits` has the most words that each may get;
-        of those that are decoded together, all get as many as the one with most.
+        """What the model says to sequences of numbers, best first. `limits` has the most words that each may get, the
+        end not counted; of those that are decoded together, all get as many as the one with most.
         """
         how = how or Decoding()
         copies = how.sample or 1  # every sample is a row of its own, so that memory is bounded however many they are
         device = next(self.parameters()).device
         found: list[list[Generated]] = [[] for _ in range(copies * len(sources))]
-        was_training = self.training
-        self.eval()
-        for rows in self._decoded_together(sources, limits, how.beams, copies):
-            numbers = [torch.tensor(sources[row // copies]) for row in rows]
-            lengths = torch.tensor([len(each) for each in numbers])
-            source = torch.nn.utils.rnn.pad_sequence(numbers, batch_first=True).to(device)
-            mask = (torch.arange(source.shape[1]) < lengths[:, None]).to(device)
-            limit = max(limits[row // copies] for row in rows)
-            generators = (
-                [_generator(how.seed, row % copies, sources[row // copies]) for row in rows] if how.sample else []
-            )
-            answers = self._decode_batch(source, None if bool(mask.all()) else mask, limit, how, generators)
-            for row, answer in zip(rows, answers, strict=True):
-                found[row] = answer
-            if progress:
-                progress(len(rows))
-        self.train(was_training)
+        with answering(self):
+            for rows in self._decoded_together(sources, limits, how.beams, copies):
+                numbers = [torch.tensor(sources[row // copies]) for row in rows]
+                lengths = torch.tensor([len(each) for each in numbers])
+                source = torch.nn.utils.rnn.pad_sequence(numbers, batch_first=True).to(device)
+                mask = (torch.arange(source.shape[1]) < lengths[:, None]).to(device)
+                limit = max(limits[row // copies] for row in rows)
+                generators = (
+                    [_generator(how.seed, row % copies, sources[row // copies]) for row in rows] if how.sample else []
+                )
+                answers = self._decode_batch(source, None if bool(mask.all()) else mask, limit, how, generators)
+                for row, answer in zip(rows, answers, strict=True):
+                    found[row] = answer
+                if progress:
+                    progress(len(rows))
         if not how.sample:
             return found
         return [[drawn for [drawn] in found[first : first + copies]] for first in range(0, len(found), copies)]
@@ -347,13 +367,18 @@ class Translator(TaskModel):
         for row in (copies * row + copy for row in order for copy in range(copies)):
             length, most = len(sources[row // copies]), limits[row // copies]
             longest, limit = max(longest, length), max(limit, most)
-            numbers = (len(together) + 1) * beams * self._cached_numbers(longest + limit)
-            if together and (len(together) >= DECODE_ROWS or numbers > DECODE_NUMBERS):
+            sequences = (len(together) + 1) * beams
+            if together and (len(together) >= DECODE_ROWS or not self._have_room(sequences, longest, limit)):
                 yield together
                 together, longest, limit = [], length, most
             together.append(row)
         if together:
             yield together
+
+    def _have_room(self, sequences: int, words: int, limit: int) -> bool:
+        """Whether so many sequences may be decoded at once. Few answers are longer than those of training."""
+        usual = sequences * self._cached_numbers(words + min(limit, self.longest))
+        return usual <= DECODE_NUMBERS and sequences * self._cached_numbers(words + limit) <= MAX_DECODE_NUMBERS
 
     def _cached_numbers(self, nodes: int) -> int:
         """How many numbers are remembered of one sequence."""
