@@ -51,7 +51,7 @@ def test_characters_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_CHARACTERS", 3)
     arriving = ArrivingLines(io.BytesIO("äöü\naaaa\nb".encode()), "here")
     assert next(arriving) == "äöü"
-    with pytest.raises(DataError, match="^here:2: found a line of 4 characters; expected at most 3 characters"):
+    with pytest.raises(DataError, match=r"^here:2: found a line of 4 characters; expected at most 3 characters"):
         next(arriving)
     assert list(arriving) == ["b"]
 
