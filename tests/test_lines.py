@@ -47,15 +47,6 @@ def test_lines_that_are_too_long_are_told_and_all_others_are_given(texts: list[s
         assert list(arriving) == []
 
 
-def test_characters_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_CHARACTERS", 3)
-    arriving = ArrivingLines(io.BytesIO("äöü\naaaa\nb".encode()), "here")
-    assert next(arriving) == "äöü"
-    with pytest.raises(DataError, match=r"^here:2: found a line of 4 characters; expected at most 3 characters"):
-        next(arriving)
-    assert list(arriving) == ["b"]
-
-
 class Endless(io.BufferedIOBase):
     """Some lines, and then one without an end."""
 

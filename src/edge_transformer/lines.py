@@ -44,15 +44,12 @@ class ArrivingLines(Iterator[str]):
             self._receive()
         line = self._lines.popleft()
         self._number += 1
-        expected = f"at most {MAX_CHARACTERS} characters"
         if len(line) > MAX_BYTES:
-            raise DataError(self._name, self._number, f"a line of more than {MAX_BYTES} bytes", expected)
+            found = f"a line of more than {MAX_BYTES} bytes"
+            raise DataError(self._name, self._number, found, f"at most {MAX_CHARACTERS} characters")
         if self._number == 1:
             line = line.removeprefix(BOM_UTF8)
-        text = line.decode()
-        if len(text) > MAX_CHARACTERS:
-            raise DataError(self._name, self._number, f"a line of {len(text)} characters", expected)
-        return text
+        return line.decode()
 
     def pausing(self) -> bool:
         """Whether the stream may let us wait for the next line; blank ones do not count, as they ask nothing."""

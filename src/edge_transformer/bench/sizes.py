@@ -80,7 +80,7 @@ RIVALS = (
 )
 # The sizes of the presets of those names: questions of 13 words, decoded to 50 tokens or trained with 47.
 DECODE = (
-    Configuration("cfq/cpu", Size(16, 63, 64, 4), 3, aims=(1 / 15,)),
+    Configuration("cfq/cpu", Size(16, 63, 64, 4), 3, dropout=0.0, aims=(1 / 15,)),
     Configuration("cfq/paper", Size(16, 63, 256, 8), 6, aims=(1 / 15,)),
 )
 TOKEN = tuple(Configuration(f"n={n}", Size(16, n, 64, 4), 3) for n in (20, 40, 80, 160))

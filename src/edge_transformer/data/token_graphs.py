@@ -128,13 +128,21 @@ def text_or_json(line: str, source: str | Path, number: int) -> Any:
 
     Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
     """
-    return json_of_line(line, source, number) if _JSON.match(line) else line.strip(" \t\r\n")
+    if _JSON.match(line):
+        return json_of_line(line, source, number)
+    check_length(line, source, number)
+    return line.strip(" \t\r\n")
+
+
+def check_length(line: str, source: str | Path, number: int) -> None:
+    """Refuse a line of more than MAX_LINE characters."""
+    if len(line) > MAX_LINE:
+        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
 
 
 def json_of_line(line: str, source: str | Path, number: int) -> Any:
     """The JSON value of one line."""
-    if len(line) > MAX_LINE:
-        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+    check_length(line, source, number)
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others

@@ -20,7 +20,14 @@ from ..data.clutrr import no_text
 from ..data.exchange import Exchange
 from ..data.sentences import SentenceBatch, SentenceTable
 from ..data.token_graph_folders import read_splits, token_graph_files
-from ..data.token_graphs import MAX_LINE, MAX_TOKENS, TokenGraph, other_fields, text_or_json, tokens_from_json
+from ..data.token_graphs import (
+    MAX_TOKENS,
+    TokenGraph,
+    check_length,
+    other_fields,
+    text_or_json,
+    tokens_from_json,
+)
 from ..data.treebanks import ROW_OF_CONLLU
 from ..data.vocab import Vocab
 from ..encoder import Encoded
@@ -228,8 +235,7 @@ def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[SentenceL
     try:
         for number, line in enumerate(lines, start=1):
             text = line.removeprefix("\ufeff") if number == 1 else line
-            if len(text) > MAX_LINE:
-                raise DataError(source, number, f"a line of {len(text)} characters", f"at most {MAX_LINE}")
+            check_length(text, source, number)
             if ROW_OF_CONLLU.match(text):
                 expected = "sentences, one a line, or a model of dependency trees with --model"
                 raise DataError(source, number, "CoNLL-U", expected)
