@@ -15,7 +15,7 @@ from edge_transformer.checkpoint import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bund
 from edge_transformer.cli import app
 from edge_transformer.errors import UserError
 from edge_transformer.records import read_record, read_records
-from edge_transformer.tasks.graph_parsing import GraphParser
+from edge_transformer.tasks.graph_parser import GraphParser
 from official_data import benchmark
 
 REPOSITORY = Path(__file__).parents[1]

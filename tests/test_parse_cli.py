@@ -23,7 +23,7 @@ from edge_transformer.data.sentence_lines import read_words
 from edge_transformer.data.token_graphs import TokenGraph
 from edge_transformer.data.treebanks import DependencySentence
 from edge_transformer.errors import UserError
-from edge_transformer.tasks.graph_parsing import Parse
+from edge_transformer.tasks.graph_parser import Parse
 
 DOCS = (Path(__file__).parents[1] / "docs/parse.md").read_text(encoding="utf-8")
 EMMA = "Emma ran ."

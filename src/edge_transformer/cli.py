@@ -207,7 +207,7 @@ def evaluate(
     from .progress import bar
     from .records import append_record, read_record, scored_elsewhere
     from .run import RECORD_FILE, SavedRun
-    from .tasks.graph_parsing import GraphParser
+    from .tasks.graph_parser import GraphParser
     from .tasks.seq2seq import Seq2SeqData
 
     if threads:

@@ -193,7 +193,7 @@ def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[
 
 def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
     """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
-    from .tasks.graph_parsing import Parse, SentenceLine, read_sentence_lines, with_fields
+    from .tasks.graph_parser import Parse, SentenceLine, read_sentence_lines, with_fields
 
     waiting: list[SentenceLine] = []
     pairs = 0

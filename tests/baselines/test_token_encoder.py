@@ -12,7 +12,7 @@ from edge_transformer.baselines.token_encoder import TokenEncoder
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.data.words import Lexicon
 from edge_transformer.tasks.base import build_encoder
-from edge_transformer.tasks.graph_parsing import GraphParser
+from edge_transformer.tasks.graph_parser import GraphParser
 from edge_transformer.tasks.tree_parser import TreeParser
 
 SETTINGS: dict[str, dict[str, Any]] = {

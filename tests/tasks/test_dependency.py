@@ -1,75 +1,39 @@
-"""Dependency parsing: the loss is that of a plain padded model, answers are trees, training and parsing go together."""
+"""Dependency parsing: the loss is that of a plain padded model, training and parsing go together."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from agreement import assert_same_loss_and_gradients, assert_same_weights
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
+from tree_cases import EDGE, make_data, make_tree, random_trees
 
 import edge_transformer as et
 import two_processes
 from command_line import refused, run
-from edge_transformer.data.treebank_folders import TreebankData
 from edge_transformer.data.treebanks import DependencySentence, read_conllu, tree_problem, write_conllu
 from edge_transformer.data.words import UNKNOWN
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.lines import ArrivingLines
 from edge_transformer.run import Hardware, RunConfig
 from edge_transformer.tasks import dependency as task
 from edge_transformer.tasks.dependency import TreebankSettings, TreebankTask, root_label
-from edge_transformer.tasks.tree_parser import TreeParser, spanning_trees
+from edge_transformer.tasks.tree_parser import TreeParser
 from edge_transformer.train import Trainer
 from official_data import benchmark
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 EWT = benchmark("ud/EWT")
 CPU = torch.device("cpu")
-EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4, "arc_dim": 6}
 BILSTM = {"kind": "bilstm", "dim": 16, "layers": 2, "label_dim": 5}
 SCORES = {"LAS", "UAS", "EM", "CLAS", "EM content"}
 VALID_SCORES = {f"valid {name}" for name in SCORES}
-WORDS = ("the", "The", "dog", "cat", "saw", "ran", "that", ".")
-
-
-def tree(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> DependencySentence:
-    return DependencySentence.of_words(words).with_tree(heads, relations)
-
-
-def random_trees(count: int, seed: int, longest: int = 9) -> list[DependencySentence]:
-    """Sentences of random words whose trees follow from the words, so that they can be learned."""
-    generator = torch.Generator().manual_seed(seed)
-    trees = []
-    for _ in range(count):
-        size = int(torch.randint(1, longest + 1, (), generator=generator))
-        words = [WORDS[number] for number in torch.randint(len(WORDS), (size,), generator=generator).tolist()]
-        verb = next((place for place, word in enumerate(words, start=1) if word in ("saw", "ran")), 1)
-        heads, relations = [], []
-        for place, word in enumerate(words, start=1):
-            before_a_noun = word in ("the", "The") and place < size and place + 1 != verb
-            heads.append(0 if place == verb else place + 1 if before_a_noun else verb)
-            relations.append("root" if place == verb else "det" if before_a_noun else "punct" if word == "." else "dep")
-        good = tree_problem(heads) is None
-        trees.append(tree(words, heads, relations) if good else tree(words[:1], [0], ["root"]))
-    return trees
-
-
-def make_data(
-    train: Sequence[DependencySentence], settings: TreebankSettings | None = None, **splits: Any
-) -> TreebankTask:
-    data = TreebankData("tiny", "0a", {"train": tuple(train), **splits})
-    return TreebankTask(data, settings or TreebankSettings())
 
 
 def write_folder(folder: Path, **splits: Sequence[DependencySentence]) -> Path:
@@ -155,7 +119,7 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
 
 
 def test_the_rarer_a_word_the_more_often_it_is_read_as_unknown() -> None:
-    train = [tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"), ("e", "b"))]
+    train = [make_tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"), ("e", "b"))]
     plain = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(4))))
     data = make_data(train, TreebankSettings(lower_case=True, unknown=0.5))
     torch.manual_seed(1)
@@ -173,7 +137,7 @@ def test_the_rarer_a_word_the_more_often_it_is_read_as_unknown() -> None:
 
 
 def test_words_that_are_too_rare_for_the_table_have_only_their_letters() -> None:
-    train = [tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"))]
+    train = [make_tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"))]
     words = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(3)))).words
     assert len(words) == 5  # A and a are two words to the character model
     assert len(set(words.tolist())) == 4
@@ -181,7 +145,7 @@ def test_words_that_are_too_rare_for_the_table_have_only_their_letters() -> None
 
 
 def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySentence]) -> None:
-    long = tree(["zebra"] * 9, [0, *[1] * 8], ["root", *["rare"] * 8])
+    long = make_tree(["zebra"] * 9, [0, *[1] * 8], ["root", *["rare"] * 8])
     data = make_data([*trees, long], TreebankSettings(max_tokens=8), dev=(long,))
     kept = sum(each.size <= 8 for each in trees)
     assert data.train_rows == data.identity()["train_rows"] == kept
@@ -194,80 +158,17 @@ def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySent
     assert data.evaluate(data.new_model(EDGE), CPU)["valid LAS"] <= 1 / 9
     with pytest.raises(UserError, match=r"data.max_tokens = 3: leaves none of 1 sentences"):
         make_data([long], TreebankSettings(max_tokens=3))
-    endless = tree(["a"] * 513, [0, *[1] * 512], ["root", *["dep"] * 512])
+    endless = make_tree(["a"] * 513, [0, *[1] * 512], ["root", *["dep"] * 512])
     assert make_data([*trees, endless]).train_rows == len(trees)
     with pytest.raises(DataError, match="a sentence of 513 words; expected at most 512"):
         make_data(trees, test=(endless,))
 
 
 def test_the_label_of_the_root() -> None:
-    trees = [tree(["a", "b"], [0, 1], ["root", "x"]), tree(["a"], [0], ["root"])]
+    trees = [make_tree(["a", "b"], [0, 1], ["root", "x"]), make_tree(["a"], [0], ["root"])]
     assert root_label(trees) == "root"
-    assert root_label([*trees, tree(["a"], [0], ["top"])]) is None
-    assert root_label([*trees, tree(["a", "b"], [2, 0], ["root", "root"])]) is None
-
-
-# --- decoding ---------------------------------------------------------------------------------------------------------
-
-
-def all_trees(size: int) -> list[tuple[int, ...]]:
-    return [heads for heads in product(range(size + 1), repeat=size) if tree_problem(heads) is None]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 10_000), st.booleans())
-def test_decoding_gives_the_best_of_all_trees(size: int, batch: int, seed: int, rounded: bool) -> None:
-    scores = torch.randn(batch, size, size + 1, generator=torch.Generator().manual_seed(seed))
-    if rounded:  # many trees are equally good
-        scores = scores.round()
-    scores[:, torch.arange(size), torch.arange(1, size + 1)] = -1e9
-    found = spanning_trees(scores)
-    for table, heads in zip(scores, found.tolist(), strict=True):
-        assert tree_problem(heads) is None
-
-        def total(heads: Sequence[int], table: Tensor = table) -> float:
-            return sum(float(table[word, head]) for word, head in enumerate(heads))
-
-        assert total(heads) == pytest.approx(max(map(total, all_trees(size))), abs=1e-4)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(1, 30), st.integers(0, 10_000), st.sampled_from(["pairs", "heads"]))
-def test_whatever_the_logits_answers_are_trees(size: int, seed: int, scores: str) -> None:
-    data = make_data([tree(["a", "b"], [0, 1], ["root", "x"]), tree(["a", "b"], [0, 1], ["root", "y"])])
-    model = data.new_model({**EDGE, "scores": scores})
-    generator = torch.Generator().manual_seed(seed)
-    logits = 10 * torch.randn(2, size, size + 1, 4, generator=generator)
-    arcs, labels = model.best_arcs(logits)
-    heads = spanning_trees(arcs)
-    names = list(model.labels)
-    for row, of_row in enumerate(heads.tolist()):
-        assert tree_problem(of_row) is None
-        for word, head in enumerate(of_row):
-            assert (names[int(labels[row, word, head])] == "root") == (head == 0)
-
-
-def test_the_score_of_a_tree_is_its_probability(model: TreeParser) -> None:
-    """With `pairs`, all pairs answer for themselves, null or a label: the best tree is the likeliest set of answers."""
-    size, labels = 3, len(model.labels)
-    logits = torch.randn(1, size, size + 1, 1 + labels)
-    model.root_label = None
-    arcs, best = model.best_arcs(logits)
-    chances = logits.log_softmax(-1)
-    totals = {}
-    for heads in all_trees(size):
-        likely = chances[0, :, :, 0].sum()
-        for word, head in enumerate(heads):
-            likely = likely - chances[0, word, head, 0] + chances[0, word, head, 1:].max()
-        totals[heads] = float(likely)
-    [found] = spanning_trees(arcs).tolist()
-    assert tuple(found) == max(totals, key=lambda heads: totals[heads])
-    assert int(best[0, 0, found[0]]) == int(logits[0, 0, found[0], 1:].argmax())
-
-
-def test_no_numbers_no_trees() -> None:
-    with pytest.raises(ValueError, match="nan or inf"):
-        spanning_trees(torch.full((1, 2, 3), float("nan")))
+    assert root_label([*trees, make_tree(["a"], [0], ["top"])]) is None
+    assert root_label([*trees, make_tree(["a", "b"], [2, 0], ["root", "root"])]) is None
 
 
 # --- training and parsing ---------------------------------------------------------------------------------------------
@@ -433,88 +334,12 @@ def test_a_run_on_one_split_of_a_corpus_is_scored_on_it_and_on_another(
     assert [line.split()[0] for line in described.splitlines() if line.startswith("cfq-")] == ["cfq-mcd1", "cfq-mcd2"]
 
 
-def test_predictions_of_lines(model: TreeParser) -> None:
-    lines = ["the dog\n", "\n", '{"tokens": ["a b", "c"]}\n', '["x"]\n']
-    answers = list(model.predict_lines(lines, "here"))
-    assert [answer["tokens"] for answer in answers] == [["the", "dog"], ["a b", "c"], ["x"]]
-    assert all(tree_problem(answer["heads"]) is None for answer in answers)
-    assert answers == model.predict(["the dog", {"tokens": ["a b", "c"]}, ["x"]])
-    found = model.predict_lines(["the dog", '{"'], "here")
-    assert next(found)["tokens"] == ["the", "dog"]
-    with pytest.raises(DataError, match=r"here:2: found '\{\"'"):
-        next(found)
-
-
-@pytest.mark.parametrize(
-    ("sentence", "message"),
-    [
-        ("", "sentence 1: found ''; expected a sentence of at least one word"),
-        ([], "expected a sentence of at least one word"),
-        ([1], "expected a sentence of at least one word"),
-        (["a\tb"], "without tabs"),
-        (["a"] * 513, "a sentence of 513 words; expected at most 512"),
-        ({"words": []}, 'expected an object with "tokens"'),
-    ],
-)
-def test_sentences_that_are_none(model: TreeParser, sentence: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        model.parse([sentence])
-
-
-def test_one_sentence_as_a_text(model: TreeParser) -> None:
-    assert model.parse("the dog ran") == model.parse(["the dog ran"])[0]
-
-
-def test_what_came_with_a_sentence_comes_back_with_its_tree(model: TreeParser) -> None:
-    lines = ['{"id": "s 1", "tokens": ["the", "dog"], "heads": [7], "from": {"page": 3}}\n', "the cat\n"]
-    lines += ['{"tokens": ["ran"], "id": 4}\n', '{"tokens": ["ran"], "id": ["no", "name"]}\n']
-    first, second, third, fourth = model.predict_lines(lines, "here")
-    assert (first["id"], first["from"], len(first["heads"])) == ("s 1", {"page": 3}, 2)
-    assert set(second) == {"tokens", "heads", "relations"}
-    assert (third["id"], fourth["id"]) == (4, ["no", "name"])
-    named, unnamed = model.parse([{"tokens": ["ran"], "id": "s 1"}, {"tokens": ["ran"], "id": "two\nlines"}])
-    assert (named.lines[0], unnamed.lines[0]) == ("# sent_id = s 1", "# text = ran")
-    assert (named.sent_id, unnamed.sent_id) == ("s 1", None)
-    in_conllu = ["# sent_id = weblog-7\n", "1\tran" + "\t_" * 8 + "\n", "\n"]
-    assert [answer["id"] for answer in model.predict_lines(in_conllu, "here")] == ["weblog-7"]
-
-
-def test_lines_that_are_no_text_end_the_answers_and_lose_none(model: TreeParser) -> None:
-    answers = model.predict_lines(ArrivingLines(io.BytesIO(b"the dog\n\xff\xfe\ncat\n")), "here")
-    assert next(answers)["tokens"] == ["the", "dog"]
-    with pytest.raises(DataError, match="here:2: found"):
-        next(answers)
-
-
 def test_relations_in_capitals_count_as_content_and_others_do_not() -> None:
-    capital = [tree(["a", "b"], [2, 0], ["NSUBJ", "ROOT"])]
+    capital = [make_tree(["a", "b"], [2, 0], ["NSUBJ", "ROOT"])]
     assert set(make_data(capital, dev=capital).evaluate(make_data(capital).new_model(EDGE), CPU)) == VALID_SCORES
-    other = [tree(["a", "b"], [2, 0], ["SBJ", "ROOT-S"])]
+    other = [make_tree(["a", "b"], [2, 0], ["SBJ", "ROOT-S"])]
     scores = make_data(other, dev=other).evaluate(make_data(other).new_model(EDGE), CPU)
     assert set(scores) == {"valid LAS", "valid UAS", "valid EM"}
-
-
-def test_a_model_comes_back(model: TreeParser, trees: list[DependencySentence]) -> None:
-    description = json.loads(json.dumps(model.description()))
-    again = TreeParser.from_description(description)
-    again.load_state_dict(model.state_dict())
-    assert again.parse(trees) == model.parse(trees)
-    assert model.training
-    one_by_one = [found for each in trees for found in model.parse([each])]
-    assert one_by_one == model.parse(trees)
-
-
-def test_parsing_keeps_what_is_not_the_tree(model: TreeParser, tmp_path: Path) -> None:
-    lines = ["# sent_id = 1", "1-2\tcan't\t_\t_\t_\t_\t_\t_\t_\tX=y", "1\tca\tcan\tAUX\tMD\t_\t9\tzzz\t_\t_"]
-    lines += ["2\tn't\tnot\tPART\tRB\t_\t_\t_\t_\tSpaceAfter=No", "2.1\tgo\t_\t_\t_\t_\t_\t_\t_\t_"]
-    (tmp_path / "in.conllu").write_text("\n".join(lines) + "\n\n")
-    [parsed] = model.parse(list(read_conllu(tmp_path / "in.conllu", trees=False)))
-    cells = [line.split("\t") for line in parsed.lines]
-    assert parsed.lines[:2] == tuple(lines[:2])
-    assert cells[2][:6] == lines[2].split("\t")[:6]
-    assert (int(cells[2][6]), cells[2][7]) == (parsed.heads[0], parsed.relations[0])
-    assert cells[3][9] == "SpaceAfter=No"
-    assert parsed.lines[4] == lines[4]
 
 
 # --- real data --------------------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""Graph parsing: the loss is that of a plain padded model, scores are counted by hand, answers keep their order."""
+"""Graph parsing: the loss is that of a plain padded model, scores are counted by hand."""
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,49 +9,19 @@ from typing import Any
 import pytest
 import torch
 from agreement import assert_same_loss_and_gradients
+from graph_cases import EDGE, TRANSFORMER, make_data, make_graph, random_graphs
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edge_transformer.data.token_graphs import TokenGraph
-from edge_transformer.data.vocab import Vocab
-from edge_transformer.errors import DataError, UserError
-from edge_transformer.lines import ArrivingLines
+from edge_transformer.errors import UserError
+from edge_transformer.tasks import graph_parser
 from edge_transformer.tasks import graph_parsing as task
-from edge_transformer.tasks.graph_parsing import GraphParser, ParsingData, ParsingSettings, read_sentence
+from edge_transformer.tasks.graph_parser import GraphParser
+from edge_transformer.tasks.graph_parsing import ParsingData, ParsingSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
-EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
-TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4}
-WORDS = ("Ann", "Bob", "the", "dog", "saw", "ran", "that", ".")
-
-
-def graph(tokens: str, parents: Sequence[int], group: str = "", **labels: str) -> TokenGraph:
-    """A graph; labels are given as words, with - for none."""
-    columns = {name: tuple(word.replace("-", "") for word in text.split()) for name, text in labels.items()}
-    return TokenGraph(tuple(tokens.split()), tuple(parents), columns, group)
-
-
-def random_graphs(count: int, seed: int, longest: int = 9) -> list[TokenGraph]:
-    """Sentences of random words; parents and labels follow from the words, so that they can be learned."""
-    generator = torch.Generator().manual_seed(seed)
-    graphs = []
-    for _ in range(count):
-        size = int(torch.randint(1, longest + 1, (), generator=generator))
-        words = [WORDS[number] for number in torch.randint(len(WORDS), (size,), generator=generator).tolist()]
-        parents = [
-            place if word in ("saw", "ran", ".") else min(place + 1, size - 1) for place, word in enumerate(words)
-        ]
-        role = " ".join("-" if parent == place else "arg" for place, parent in enumerate(parents))
-        kind = " ".join({"saw": "V", "ran": "V", "dog": "N", "Ann": "N", "Bob": "N"}.get(word, "-") for word in words)
-        graphs.append(graph(" ".join(words), parents, role=role, kind=kind))
-    return graphs
-
-
-def make_data(
-    train: Sequence[TokenGraph], settings: ParsingSettings | None = None, **splits: Sequence[TokenGraph]
-) -> ParsingData:
-    return ParsingData("tiny", "0a", {"train": train, **splits}, settings or ParsingSettings(), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +102,11 @@ def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: Parsing
 
 
 def test_rare_words_are_read_as_unknown_now_and_then() -> None:
-    train = [graph("Ann ran", [1, 1]), graph("Bob ran", [1, 1]), graph("Ann Ann saw", [2, 2, 2])]
+    train = [make_graph("Ann ran", [1, 1]), make_graph("Bob ran", [1, 1]), make_graph("Ann Ann saw", [2, 2, 2])]
     never = make_data(train)
-    assert all((group.tokens != task.UNKNOWN).all() for batch in never.batches(torch.arange(3)) for group in batch)
+    assert all(
+        (group.tokens != graph_parser.UNKNOWN).all() for batch in never.batches(torch.arange(3)) for group in batch
+    )
     sometimes = make_data(train, ParsingSettings(unknown=0.5))
     torch.manual_seed(1)
     hidden = dict.fromkeys(("Ann", "Bob", "ran", "saw"), 0)
@@ -144,7 +114,7 @@ def test_rare_words_are_read_as_unknown_now_and_then() -> None:
     for _ in range(200):
         [groups], [plain] = sometimes.batches(torch.arange(3)), never.batches(torch.arange(3))
         for group, same in zip(groups, plain, strict=True):
-            for number in same.tokens[group.tokens == task.UNKNOWN].tolist():
+            for number in same.tokens[group.tokens == graph_parser.UNKNOWN].tolist():
                 hidden[names[number - 1]] += 1
     assert hidden["Ann"] == hidden["ran"] == 0  # two sentences have them
     assert 60 < hidden["Bob"] < 140
@@ -174,13 +144,13 @@ class Oracle(nn.Module):
 
 def test_a_row_is_right_where_everything_is() -> None:
     right = [
-        graph("Ann ran .", [1, 1, 2], role="arg - -", kind="N V -"),
-        graph("Bob ran .", [1, 1, 2], role="arg - -", kind="N V -"),
-        graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V N"),
-        graph("dog", [0], role="-", kind="N"),
+        make_graph("Ann ran .", [1, 1, 2], role="arg - -", kind="N V -"),
+        make_graph("Bob ran .", [1, 1, 2], role="arg - -", kind="N V -"),
+        make_graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V N"),
+        make_graph("dog", [0], role="-", kind="N"),
     ]
-    wrong_parent = graph("Bob ran .", [0, 1, 2], role="arg - -", kind="N V -")
-    wrong_label = graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V V")
+    wrong_parent = make_graph("Bob ran .", [0, 1, 2], role="arg - -", kind="N V -")
+    wrong_label = make_graph("Ann saw Bob", [1, 1, 1], role="arg - arg", kind="N V V")
     data = make_data(right, dev=right, test=right[1:])
     told: list[int] = []
     assert data.evaluate(Oracle(data, right), CPU, told.append) == {"dev": 1.0, "test": 1.0}
@@ -196,26 +166,26 @@ def test_a_row_is_right_where_everything_is() -> None:
 
 def test_groups_are_scored_apart() -> None:
     words = ("Ann", "Bob", "dog", "saw")
-    right = [graph(word, [0], group="names" if word in ("Ann", "Bob") else "", kind="N") for word in words]
-    wrong = [graph("Ann", [0], kind="V"), *right[1:]]
-    train = [*right, graph("ran", [0], kind="V")]
+    right = [make_graph(word, [0], group="names" if word in ("Ann", "Bob") else "", kind="N") for word in words]
+    wrong = [make_graph("Ann", [0], kind="V"), *right[1:]]
+    train = [*right, make_graph("ran", [0], kind="V")]
     data = make_data(train, test=right)
     assert data.evaluate(Oracle(data, wrong), CPU) == {"test": 0.75, "test/names": 0.5, "test/no group": 1.0}
 
 
 def test_labels_that_nobody_could_know_count_as_wrong() -> None:
-    train = [graph("Ann ran", [1, 1], kind="N V")]
+    train = [make_graph("Ann ran", [1, 1], kind="N V")]
     test = [
-        graph("Ann ran", [1, 1], kind="N V"),
-        graph("Ann ran", [1, 1], kind="N AUX"),
-        graph("Ann fell", [1, 1], kind="N V"),
+        make_graph("Ann ran", [1, 1], kind="N V"),
+        make_graph("Ann ran", [1, 1], kind="N AUX"),
+        make_graph("Ann fell", [1, 1], kind="N V"),
     ]
     data = make_data(train, test=test)
     assert data.notes() == [
         "test: 1 of 3 rows have a word that no training row has; it is read as unknown",
         "test: 1 of 3 rows have a label that no training row has; they count as wrong",
     ]
-    answers = [graph("Ann ran", [1, 1], kind="N V"), graph("Ann ?", [1, 1], kind="N V")]
+    answers = [make_graph("Ann ran", [1, 1], kind="N V"), make_graph("Ann ?", [1, 1], kind="N V")]
     assert data.evaluate(Oracle(data, answers), CPU) == {"test": pytest.approx(2 / 3)}
     assert make_data(train, test=train).notes() == []
 
@@ -234,7 +204,7 @@ def test_scores_of_a_real_model_are_those_of_its_answers(
     right = [parse.graph == graph for parse, graph in zip(parses, graphs, strict=False)]
     assert sum(right) > 0
     assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
-    monkeypatch.setattr(task, "PREDICT_EDGES", 30)
+    monkeypatch.setattr(graph_parser, "PREDICT_EDGES", 30)
     assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
     # A trained model brings its own vocabularies.
     again = ParsingData("tiny", "0a", {"dev": graphs[:10]}, ParsingSettings(), seed=1, model=model)
@@ -256,109 +226,6 @@ def test_a_tiny_model_learns_thirty_sentences_by_heart(settings: Mapping[str, An
         optimizer.step()
     model.eval()
     assert data.evaluate(model, CPU) == {"dev": 1.0}
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-def test_sentences_are_cut_at_spaces_and_before_the_full_stop() -> None:
-    assert read_sentence(" Ann  ran. ", "x") == ("Ann", "ran", ".")
-    assert read_sentence("Ann ran .", "x") == ("Ann", "ran", ".")
-    assert read_sentence("Ann", "x") == ("Ann",)
-    assert read_sentence(".", "x") == (".",)
-    assert read_sentence(["Mr.", "ran."], "x") == ("Mr.", "ran.")  # tokens are taken as they are
-    assert read_sentence({"tokens": ["Ann"]}, "x") == ("Ann",)
-
-
-@pytest.mark.parametrize("nothing", ["", "  \n", [], ()])
-def test_an_empty_sentence_is_said(model: GraphParser, nothing: Any) -> None:
-    with pytest.raises(UserError, match=r"sentence 2: found no words; expected a sentence of at least one word"):
-        model.parse(["Ann ran .", nothing])
-
-
-@pytest.mark.parametrize("value", [3, None, [3], ["a", ""], {"words": []}, {"tokens": "Ann ran"}, ["a"] * 600])
-def test_what_is_no_sentence_is_said(model: GraphParser, value: Any) -> None:
-    with pytest.raises(DataError, match="input 0: found"):
-        model.predict([value])
-
-
-def test_a_single_text_has_a_single_graph(model: GraphParser) -> None:
-    assert model.parse("Ann ran .") == model.parse(["Ann ran ."])[0]
-
-
-def test_unknown_words_are_named(model: GraphParser) -> None:
-    known, odd = model.parse(["Ann ran .", ["zebra", "saw", "quagga", "zebra"]])
-    assert known.unknown == ()
-    assert odd.unknown == ("zebra", "quagga")
-    assert odd.graph.tokens == ("zebra", "saw", "quagga", "zebra")
-    assert odd.logical_form is None
-    assert model.predict(["Ann ran ."])[0]["unknown"] == []
-    assert model.predict([["zebra"]])[0]["unknown"] == ["zebra"]
-    assert model.parse([]) == []
-
-
-def test_answers_keep_their_order(graphs: list[TokenGraph], model: GraphParser) -> None:
-    sentences = [graph.tokens for graph in graphs]
-    together = model.parse(sentences)
-    assert [parse.graph.tokens for parse in together] == sentences
-    assert together == [model.parse([sentence])[0] for sentence in sentences]
-    assert model.predict(sentences) == [parse.to_json() for parse in together]
-    assert model.training  # as it was before
-
-
-def test_lines_are_sentences_or_json(model: GraphParser) -> None:
-    lines = ["Ann ran.\n", "\n", '["Ann", "ran", "."]\n', '{"tokens": ["Ann", "ran", "."]}\n']
-    answers = list(model.predict_lines(lines, "x"))
-    assert len(answers) == 3
-    assert all(answer == answers[0] for answer in answers)
-    assert answers[0]["tokens"] == ["Ann", "ran", "."]
-
-
-def test_what_came_with_a_sentence_comes_back_with_its_graph(model: GraphParser) -> None:
-    question = {"id": 7, "tokens": ["Ann", "ran", "."], "parents": "mine"}
-    [answer] = model.predict([question])
-    assert (answer["id"], list(answer["tokens"])) == (7, question["tokens"])
-    assert answer["parents"] != "mine"
-    assert list(model.predict_lines([json.dumps(question)], "x")) == [answer]
-    assert "id" not in model.predict(["Ann ran ."])[0]
-
-
-def test_a_broken_line_is_located_after_the_answers_before_it(model: GraphParser) -> None:
-    answers = model.predict_lines(["Ann ran .\n", "\n", '{"tokens": \n', "Bob ran .\n"], "questions")
-    assert next(answers)["tokens"][0] == "Ann"
-    with pytest.raises(DataError, match="questions:3: found "):
-        next(answers)
-
-
-def test_bytes_that_are_no_text_are_located(model: GraphParser) -> None:
-    lines = ArrivingLines(io.BufferedReader(io.BytesIO("\ufeffAnn ran .\n".encode() + b"\xff\xff\n")))
-    answers = model.predict_lines(lines, "questions")
-    assert next(answers)["tokens"] == ["Ann", "ran", "."]
-    with pytest.raises(DataError, match="questions:2: found bytes that are no text"):
-        next(answers)
-
-
-def test_a_line_without_an_end_is_located(model: GraphParser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge_transformer.lines.MAX_BYTES", 20)
-    lines = ArrivingLines(io.BytesIO(b"Ann ran .\n" + bytes(21)), "questions")
-    answers = model.predict_lines(lines, "questions")
-    assert next(answers)["tokens"] == ["Ann", "ran", "."]
-    with pytest.raises(DataError, match="questions:2: found a line of more than 20 bytes"):
-        next(answers)
-
-
-def test_lines_that_arrive_are_answered_at_once(model: GraphParser) -> None:
-    lines = ArrivingLines(io.BufferedReader(io.BytesIO(b"Ann ran .\nBob saw Ann .\n")))
-    assert [answer["tokens"][0] for answer in model.predict_lines(lines, "x", lines.pausing)] == ["Ann", "Bob"]
-
-
-def test_a_description_gives_the_model_back(data: ParsingData, model: GraphParser) -> None:
-    description = json.loads(json.dumps(model.description()))
-    again = GraphParser.from_description(description)
-    again.load_state_dict(model.state_dict())
-    assert again.parse(["Ann saw Bob ."]) == model.parse(["Ann saw Bob ."])
-    assert list(again.columns) == ["role", "kind"]
-    assert isinstance(again.tokens, Vocab)
 
 
 def test_sentences_whose_phrases_changed_places_are_trained_on_and_named(graphs: list[TokenGraph]) -> None:
@@ -395,9 +262,9 @@ def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:
     torch.manual_seed(1)
     rows = torch.arange(data.train_rows)
     tokens = torch.cat([group.tokens.flatten() for batch in data.batches(rows) for group in batch])
-    assert 0.2 < float((tokens == task.UNKNOWN).double().mean()) < 0.4
+    assert 0.2 < float((tokens == graph_parser.UNKNOWN).double().mean()) < 0.4
     plain = make_data(graphs)
-    assert all((group.tokens != task.UNKNOWN).all() for batch in plain.batches(rows) for group in batch)
+    assert all((group.tokens != graph_parser.UNKNOWN).all() for batch in plain.batches(rows) for group in batch)
 
 
 def test_what_a_hidden_word_is_called_is_not_asked(graphs: list[TokenGraph]) -> None:
@@ -405,7 +272,7 @@ def test_what_a_hidden_word_is_called_is_not_asked(graphs: list[TokenGraph]) -> 
     column = 1 + list(data.columns).index("kind")
     torch.manual_seed(1)
     groups = [group for batch in data.batches(torch.arange(data.train_rows)) for group in batch]
-    hidden = torch.cat([group.tokens.flatten() == task.UNKNOWN for group in groups])
+    hidden = torch.cat([group.tokens.flatten() == graph_parser.UNKNOWN for group in groups])
     targets = torch.cat([group.targets.flatten(0, 1) for group in groups])  # (tokens, 1 + columns)
     assert hidden.any()
     assert torch.equal(targets[:, column] == task.UNSEEN, hidden)

@@ -21,7 +21,7 @@ class Task(NamedTuple):
 TASKS = {
     "clutrr": ("clutrr.RelationData", "clutrr.RelationModel"),
     "cogs": ("cogs.CogsData", "cogs.CogsParser"),
-    "graphs": ("graph_parsing.ParsingData", "graph_parsing.GraphParser"),
+    "graphs": ("graph_parsing.ParsingData", "graph_parser.GraphParser"),
     "dependency": ("dependency.TreebankTask", "tree_parser.TreeParser"),
     "seq2seq": ("seq2seq.Seq2SeqData", "translator.Translator"),
 }

@@ -68,6 +68,11 @@ def answering(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
+def in_full(logits: Tensor) -> Tensor:
+    """Logits in 32 bits at least: sums over many of them are never in 16."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
 def share_of_process(rows: Sequence[Row]) -> Sequence[Row]:
     """The rows that are this process's to score, where several train together; all of them where it is alone."""
     if not _has_company():

@@ -23,7 +23,7 @@ from ..errors import DataError, UserError
 from ..files import fingerprint
 from ..heads import QueryEdgeHead
 from ..inputs import NULL_LABEL, LabelledGraphInput
-from .base import Progress, TaskData, TaskModel, answering, build_encoder, model_options
+from .base import Progress, TaskData, TaskModel, answering, build_encoder, in_full, model_options
 
 MOST_SPLICED = 100
 PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
@@ -290,9 +290,8 @@ class RelationData(TaskData):
 
     def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
         batch = batch.to(device)
-        logits = model(batch.labels, batch.query, for_loss=True)  # (depths, graphs, answers)
+        logits = in_full(model(batch.labels, batch.query, for_loss=True))  # (depths, graphs, answers)
         # The same graph may stand for several rows, even with different answers: each counts once.
-        logits = logits if logits.dtype == torch.float64 else logits.float()
         return -(batch.counts * logits.log_softmax(-1)).sum((1, 2)).mean()
 
     def evaluation_rows(self) -> int:

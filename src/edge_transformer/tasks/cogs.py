@@ -15,7 +15,8 @@ from ..data.token_graphs import TokenGraph
 from ..errors import DataError, UserError
 from ..files import fingerprint
 from .base import Progress, TaskModel
-from .graph_parsing import GraphParser, ParsingData, ParsingSettings, graphs_of
+from .graph_parser import GraphParser, graphs_of
+from .graph_parsing import ParsingData, ParsingSettings
 
 TRAIN, GEN = "train", "gen"
 

@@ -22,7 +22,7 @@ from ..data.sparql import same_query
 from ..data.vocab import Vocab
 from ..errors import DataError, UserError
 from ..files import fingerprint, write_text
-from .base import Progress, TaskData, TaskModel, share_of_process, sum_over_processes
+from .base import Progress, TaskData, TaskModel, in_full, share_of_process, sum_over_processes
 from .questions import MAX_WORDS
 from .translator import END, UNKNOWN, Translator, word_numbers
 
@@ -245,8 +245,7 @@ class Seq2SeqData(TaskData):
 
     def loss(self, model: nn.Module, batch: PairBatch, device: torch.device) -> Tensor:
         batch = batch.to(device)
-        logits = model(batch.source, batch.target, batch.source_mask)  # (B, T, words)
-        logits = logits if logits.dtype == torch.float64 else logits.float()  # a sum over many words: never in 16 bits
+        logits = in_full(model(batch.source, batch.target, batch.source_mask))  # (B, T, words)
         return F.cross_entropy(logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=IGNORED, reduction="sum")
 
     # --- scores ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ..errors import DataError
 from ..heads import BiaffineLabelHead, EdgeLabelHead
 from ..trees import best_tree
 from ..word_input import WordInput
-from .base import Progress, TaskModel, build_encoder, model_options
+from .base import Progress, TaskModel, build_encoder, in_full, model_options
 
 PREDICT_EDGES = 20_000  # pairs of words computed at once outside training: bounds memory, whatever the lengths
 NULL = 0  # the number of the label that says: this is not the head; real labels follow
@@ -103,7 +103,7 @@ class TreeParser(TaskModel):
         With `scores: pairs`, n + 1 questions a word, each with the right label or null for an answer; with `heads` two
         of them, which of the n other nodes is the head and then which label the arc to it has.
         """
-        logits = logits if logits.dtype == torch.float64 else logits.float()
+        logits = in_full(logits)
         if self.options.scores == "pairs":
             targets = torch.full(logits.shape[:3], NULL, device=logits.device)  # (B, n, n + 1)
             targets.scatter_(2, heads[..., None], (labels + 1)[..., None])
@@ -120,7 +120,7 @@ class TreeParser(TaskModel):
         the root's label is at the root and nowhere else. With `scores: pairs` that is log p(label) - log p(null), as
         all pairs that are no arcs answer null.
         """
-        logits = logits if logits.dtype == torch.float64 else logits.float()
+        logits = in_full(logits)
         of_labels = logits[..., 1:]
         if self.root_label is not None:
             root = self.labels.number(self.root_label)
