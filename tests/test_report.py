@@ -6,7 +6,7 @@ import io
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from rich.console import Console
 
 import edge_transformer.report
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.figures import Points, draw_figure
 from edge_transformer.records import Record, append_record
 from edge_transformer.report import Report, build_report, report_tables
 from edge_transformer.result_tables import BELOW, result_tables
@@ -225,32 +224,6 @@ def test_terminal_tables_fit_80_columns() -> None:
     assert f"90.0{BELOW}" in text  # k=6 is 98.1 ± 0.3 in the paper
     assert "3 seeds" in text
     assert "paper, 10 runs" in text
-
-
-def test_ablations_have_a_figure_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[dict[str, Any]] = []
-
-    def spy(series: Mapping[str, Points], paper: Mapping[str, Points], **about: Any) -> Any:
-        drawn.append({"series": set(series), "paper": set(paper), "dashed": about["dashed"]})
-        return draw_figure(series, paper, **about)
-
-    monkeypatch.setattr(edge_transformer.report, "draw_figure", spy)
-    presets = ("clutrr/cpu", "clutrr/paper", "clutrr/cpu-untied", "clutrr/cpu-rat")
-    records = [
-        run(1, {"k=6": 0.9, "k=10": 0.8}, preset=preset, model="rat" if "rat" in preset else "edge")
-        for preset in presets
-    ]
-    report = write(tmp_path, records)
-    edge, rat = "Edge Transformer", "Relation-aware Transformer"
-    of_presets = {f"{edge}, clutrr/cpu", f"{edge}, clutrr/paper"}
-    assert drawn == [
-        {"series": {*of_presets, rat}, "paper": {f"{edge}, clutrr/paper"}, "dashed": {rat}},
-        {"series": {edge, f"{edge}, untied weights"}, "paper": {edge, f"{edge}, untied weights"}, "dashed": set()},
-    ]
-    assert [path.name for path in report.figures[::2]] == [
-        "clutrr-trained-on-k-2-3-4.svg",
-        "clutrr-trained-on-k-2-3-4-ablations.svg",
-    ]
 
 
 def test_importing_the_report_does_not_import_matplotlib() -> None:

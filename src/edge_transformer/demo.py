@@ -13,7 +13,7 @@ from rich.table import Table
 from .checkpoint import load
 from .data.clutrr import Story, read_clutrr, write_clutrr
 from .data.kinship import generate
-from .figures import draw_figure, save_figure
+from .figures import draw_curves, save_figure
 from .progress import bar
 from .records import Record
 from .run import Hardware, RunConfig
@@ -70,7 +70,7 @@ def _accuracy_table(record: Record) -> Table:
 
 def _figure(record: Record) -> Figure:
     series = {"Edge Transformer": {k: (record.metrics[f"k={k}"], None) for k in TEST_K}}
-    return draw_figure(series, title="Trained on 2 to 4 relations, asked about up to 10", axis="k", trained=TRAIN_K)
+    return draw_curves(series, title="Trained on 2 to 4 relations, asked about up to 10", axis="k", trained=TRAIN_K)
 
 
 def _ask(run: Path, story: Story, out: Console) -> None:

@@ -80,7 +80,8 @@ class ResultTable:
     notes: tuple[str, ...]
     trained: tuple[int, ...]  # the sizes seen in training, for the figure
     axis: str  # what the sizes are; "" when the metrics have none
-    score: str
+    headline: str  # the metric that a figure shows where there are no sizes; "" where none stands for all
+    score: str  # what the figure's numbers are
 
 
 def result_tables(records: Sequence[Record]) -> list[ResultTable]:
@@ -160,6 +161,7 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
     whole = {metric for metric in metrics if "/" not in metric} or metrics  # "test/agent" is a part of "test"
     columns = [metric for metric in task.get("columns", sorted(whole, key=natural)) if metric in metrics]
     axis = _common_axis(columns)
+    about = {**task, **setting}
     return ResultTable(
         title=title,
         name=_file_name(f"{records[0].task}-{title.removeprefix(task.get('title', records[0].task))}"),
@@ -173,7 +175,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         notes=tuple(entry["note"] for entry in (setting, task) if "note" in entry),
         trained=_integers(records[0].data.get(f"train_{axis}")),
         axis=task.get("axis", axis) if axis else "",
-        score=task.get("score", "score"),
+        headline=about.get("headline", ""),
+        score=about.get("score", "score"),
     )
 
 
@@ -294,6 +297,16 @@ def our_error(ours: Score, paper: Score) -> float | None:
         return None
     spread = paper.error * math.sqrt(paper.runs)
     return max(ours.error or 0.0, spread / math.sqrt(ours.runs))
+
+
+def one_a_preset(rows: Iterable[Row]) -> list[Row]:
+    """Of each preset the row with the fewest options: trials and earlier settings have a place in the table alone."""
+    chosen: dict[str, Row] = {}
+    for row in rows:
+        known = chosen.setdefault(row.preset, row)
+        if (row.options.count("="), -(row.runs or 0)) < (known.options.count("="), -(known.runs or 0)):
+            chosen[row.preset] = row
+    return list(chosen.values())
 
 
 # Names

@@ -1,46 +1,22 @@
-"""Figures of scores that depend on a size, such as CLUTRR's accuracy against the relation length k.
-
-The same numbers give the same bytes, so a figure in a repository changes only when a result does.
-"""
+"""Curves: scores that depend on a size, such as CLUTRR's accuracy against the relation length k."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import UserError
-from .files import replacing
+from ..errors import UserError
+from .style import COLOURS, GREY, MARKERS, STYLE, Estimate, explain_marks, in_percent, lowest, plain_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Points = Mapping[int, tuple[float, float | None]]  # size -> (mean, standard error or None), as fractions of 1
-
-# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that nobody reads on white.
-# The markers say the same once more, for print in black and white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GREY = "#555555"
-
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
-    "font.size": 10,
-    "svg.hashsalt": "edge-transformer",  # element ids would be random without it
-    "svg.fonttype": "path",
-    "text.parse_math": False,  # a name with a dollar sign is a name
-}
-
-FORMATS: dict[str, dict[str, Any]] = {
-    ".svg": {"metadata": {"Date": None, "Creator": None}},
-    ".png": {"metadata": {"Software": None}, "dpi": 160},
-}
+Points = Mapping[int, Estimate]  # size -> mean and standard error
 
 
-def draw_figure(
+def draw_curves(
     series: Mapping[str, Points],
     paper: Mapping[str, Points] | None = None,
     *,
@@ -71,7 +47,7 @@ def draw_figure(
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.4))
         axes = figure.subplots()
-        _set_up_axes(axes, sizes, _lowest(series, paper), axis, score)
+        _set_up_axes(axes, sizes, lowest(_estimates(series, paper)), axis, score)
         _shade(axes, sizes, trained)
         shifts = _side_by_side(len(paper), _step(sizes))
         for (name, points), shift in zip(paper.items(), shifts, strict=True):
@@ -79,28 +55,9 @@ def draw_figure(
         for name, points in reversed(list(series.items())):  # the first one, our main result, on top of the others
             _draw_ours(axes, points, *looks[name], dashed=name in dashed)
         _label_ends(axes, {**paper, **series}, looks, hollow=paper.keys() - series.keys())
-        _explain_marks(axes, series, paper)
+        explain_marks(axes, _estimates(series), _estimates(paper))
         axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=12)
     return figure
-
-
-def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
-    svg, png = (Path(f"{stem}{suffix}") for suffix in FORMATS)
-    for path in (svg, png):
-        write_figure(figure, path)
-    return svg, png
-
-
-def write_figure(figure: Figure, path: Path) -> None:
-    """Write one file, in the format that its name says: .svg or .png."""
-    import matplotlib
-
-    options = FORMATS[path.suffix]
-    with matplotlib.rc_context(STYLE), replacing(path) as aside:
-        figure.savefig(
-            aside, format=path.suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **options
-        )
 
 
 Look = tuple[str, str]  # colour, marker
@@ -121,10 +78,8 @@ def _columns(points: Points) -> tuple[list[int], list[float], list[float]]:
     return sizes, means, [100 * (points[size][1] or 0.0) for size in sizes]
 
 
-def _lowest(*groups: Mapping[str, Points]) -> float:
-    """Where the axis starts: the ten below the lowest error bar, so that differences at the top stay visible."""
-    low = min(100 * (mean - (error or 0)) for group in groups for p in group.values() for mean, error in p.values())
-    return max(0.0, 10 * ((low - 2) // 10))
+def _estimates(*groups: Mapping[str, Points]) -> list[Estimate]:
+    return [estimate for group in groups for points in group.values() for estimate in points.values()]
 
 
 def _step(sizes: Sequence[int]) -> int:
@@ -139,7 +94,7 @@ def _side_by_side(count: int, step: int) -> list[float]:
 
 
 def _set_up_axes(axes: Axes, sizes: Sequence[int], low: float, axis: str, score: str) -> None:
-    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+    from matplotlib.ticker import MaxNLocator
 
     axes.set_xlim(sizes[0] - 0.5 * _step(sizes), sizes[-1] + 0.5 * _step(sizes))
     axes.set_ylim(low, 100 + 0.03 * (100 - low))  # room for a marker at 100 %
@@ -147,16 +102,10 @@ def _set_up_axes(axes: Axes, sizes: Sequence[int], low: float, axis: str, score:
         axes.set_xticks(sizes)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_locator(MultipleLocator(5 if low >= 70 else 10 if low >= 20 else 20))
-    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    in_percent(axes.yaxis, low)
     axes.set_xlabel(axis, color=GREY)
     axes.set_ylabel(score, color=GREY)
-    axes.grid(axis="y", color="#E3E3E3", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(color="#AAAAAA", labelcolor=GREY, length=3)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color("#AAAAAA")
+    plain_axes(axes, values="y")
 
 
 def _shade(axes: Axes, sizes: Sequence[int], trained: Iterable[int]) -> None:
@@ -242,31 +191,3 @@ def _spread(values: Sequence[float], gap: float, low: float, high: float) -> lis
         heights[i] = min(heights[i], ceiling)
         ceiling = heights[i] - gap
     return heights
-
-
-def _error_note(lines: Mapping[str, Points]) -> str:
-    known = any(error is not None for points in lines.values() for _, error in points.values())
-    return " ± standard error" if known else ""
-
-
-def _explain_marks(axes: Axes, ours: Mapping[str, Points], paper: Mapping[str, Points]) -> None:
-    """Say once what filled and hollow mean: colour is the model, filling is whose number it is."""
-    from matplotlib.lines import Line2D
-
-    common: dict[str, Any] = {"color": GREY, "marker": "o", "markersize": 5}
-    handles = []
-    if ours:
-        handles.append(Line2D([], [], linewidth=1.8, label="this library" + _error_note(ours), **common))
-    if paper:
-        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.2}
-        handles.append(Line2D([], [], label="the paper" + _error_note(paper), **hollow, **common))
-    axes.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.13),
-        ncols=2,
-        frameon=False,
-        fontsize=9,
-        labelcolor=GREY,
-        handlelength=2.6,
-    )

@@ -1,15 +1,13 @@
-"""Figures: they show what they are given, and are saved whole."""
+"""Curves show what they are given, and their labels can be read."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from edge_transformer.errors import UserError
-from edge_transformer.figures import Points, draw_figure, save_figure
+from edge_transformer.figures import Points, draw_curves
 
 
 def test_figure_shows_what_it_is_given() -> None:
@@ -18,7 +16,7 @@ def test_figure_shows_what_it_is_given() -> None:
         "Other": {2: (0.8, 0.1)},
         "none": {},
     }
-    figure = draw_figure(ours, {"Edge": {3: (0.85, 0.01)}}, title="T", axis="k", score="accuracy", trained=(2, 3, 9))
+    figure = draw_curves(ours, {"Edge": {3: (0.85, 0.01)}}, title="T", axis="k", score="accuracy", trained=(2, 3, 9))
     (axes,) = figure.axes
     lines = [line.get_xydata().tolist() for line in axes.lines]  # type: ignore[union-attr]
     assert [[2, 100.0], [3, 90.0], [4, 70.0]] in lines
@@ -37,7 +35,7 @@ def test_figure_shows_what_it_is_given() -> None:
 
 def test_labels_keep_their_distance() -> None:
     series = {f"model {i}": {2: (0.9, None), 3: (0.5, None)} for i in range(9)}
-    (axes,) = draw_figure(series).axes
+    (axes,) = draw_curves(series).axes
     heights = sorted(text.get_position()[1] for text in axes.texts)
     low, high = axes.get_ylim()
     gaps = [b - a for a, b in pairwise(heights)]
@@ -47,15 +45,4 @@ def test_labels_keep_their_distance() -> None:
 
 def test_figures_need_points() -> None:
     with pytest.raises(UserError, match="at least one series"):
-        draw_figure({"empty": {}})
-
-
-def test_saved_figures_are_whole_and_without_dates(tmp_path: Path) -> None:
-    figure = draw_figure({"$x_1$ & <b>": {2: (1.0, 0.01), 3: (0.9, 0.02)}})
-    svg, png = save_figure(figure, tmp_path / "figures" / "a.b")
-    assert (svg.name, png.name) == ("a.b.svg", "a.b.png")
-    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
-    assert "date" not in svg.read_text().lower()
-    assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert b"Software" not in png.read_bytes()
-    assert {path.name for path in svg.parent.iterdir()} == {"a.b.svg", "a.b.png"}
+        draw_curves({"empty": {}})
