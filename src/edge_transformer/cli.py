@@ -20,6 +20,7 @@ from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
 from .parse_cli import parse
 from .presets_cli import presets
+from .process import prepare_process
 from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate
@@ -210,8 +211,7 @@ def evaluate(
     from .tasks.graph_parser import GraphParser
     from .tasks.seq2seq import Seq2SeqData
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     model, task = load_with_task(run)
     trained = read_record(run / RECORD_FILE) if results is not None else None
     if predictions is not None:
@@ -272,13 +272,10 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer predict runs/clutrr-cpu-families-seed1`
     """
-    import torch
-
     from .checkpoint import load
     from .lines import json_line, name_of, open_lines
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     name, answers = name_of(None), 0
     with open_lines(None, "questions") as lines:
         for answer in load(run).predict_lines(lines, name, lines.pausing):

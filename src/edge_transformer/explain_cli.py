@@ -17,6 +17,7 @@ from rich.table import Table
 
 from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
+from .process import prepare_process
 
 if TYPE_CHECKING:
     from .data.clutrr import Story
@@ -54,16 +55,13 @@ def explain(
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
     """
-    import torch
-
     from .checkpoint import load
     from .data.graphs import read_graph_lines
     from .explanation.draw import draw_explanation
     from .explanation.proof import MAX_NODES, check_model, explain_stories
     from .figures import FORMATS, write_figure
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
     model, _ = check_model(load(run))
@@ -101,15 +99,12 @@ def explain_score(
 
     Example: `edge-transformer explain-score runs/clutrr-cpu-families-seed1 --data families`
     """
-    import torch
-
     from .checkpoint import load
     from .data.graphs import read_folder
     from .explanation.score import score
     from .progress import bar
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     model = load(run)
     with bar(f"reading {data.name}") as reading:
         loaded = read_folder(data, reading.advance, training=False)

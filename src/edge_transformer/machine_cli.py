@@ -73,7 +73,7 @@ def bench(
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     keep_memory: Annotated[
-        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training does.")
+        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training and answering do.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
     plot: Annotated[

@@ -17,6 +17,7 @@ from .data.token_graphs import TokenGraph
 from .data.treebanks import DependencySentence
 from .errors import DataError, UserError
 from .lines import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
+from .process import prepare_process
 
 if TYPE_CHECKING:
     from .diagrams import ArcDiagram
@@ -153,12 +154,9 @@ def parse(
 
 
 def _load(name: str, threads: int | None, tree: bool) -> Parser:
-    import torch
-
     from .checkpoint import load
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     try:
         model: Any = load(name)
     except UserError as error:

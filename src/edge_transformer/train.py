@@ -28,7 +28,7 @@ from .data.batching import batches_by_length, batches_by_words, count_by_words, 
 from .encoder import recompute
 from .errors import UserError
 from .files import lock
-from .memory import keep_freed_memory
+from .process import prepare_process
 from .progress import Bar, bar, console
 from .records import Record, read_record
 from .run import RECORD_FILE, Hardware, RunConfig, SavedRun, TrainConfig
@@ -59,9 +59,7 @@ class Trainer:
         self.run, self.data, self.folder, self.command = run, data, Path(folder), command
         self.config = run.train
         hardware = hardware or Hardware()
-        if hardware.threads:
-            torch.set_num_threads(hardware.threads)
-        keep_freed_memory()
+        prepare_process(hardware.threads)
         self.precision = hardware.precision
         self.fabric = _launch(hardware)
         self.device = self.fabric.device

@@ -14,6 +14,7 @@ import typer
 from .data.sparql import are_words_of_queries, parse, runnable
 from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
+from .process import prepare_process
 
 if TYPE_CHECKING:
     from .tasks.translator import AnsweredLine, Translation, Translator
@@ -121,13 +122,10 @@ def translate(
 
 
 def _load(run: str, threads: int | None) -> Translator:
-    import torch
-
     from .checkpoint import load
     from .tasks.translator import Translator
 
-    if threads:
-        torch.set_num_threads(threads)
+    prepare_process(threads)
     model = load(run)
     if not isinstance(model, Translator):
         raise UserError(f"{run}: found a {type(model).__name__}; expected a model that translates, of the task seq2seq")

@@ -11,17 +11,14 @@ from pathlib import Path
 import torch
 
 from ..machine import describe
-from ..memory import keep_freed_memory
+from ..process import keep_freed_memory
 from .cases import PATIENCE, PEAK, Case
 from .memory import NOT_TOLD, measure_alone
 from .results import Bench, Measurement
 from .timing import time_once, time_rounds
 
 _PROBED_FROM = 100  # nodes; smaller graphs are quick enough to be measured without asking
-KEEPING_MEMORY = (
-    "layers",
-    "seq2seq",
-)  # parts that are measured as training runs; the others as any program would call them
+KEEPING_MEMORY = ("layers", "seq2seq", "decode", "token")  # measured as the command line runs them
 _SMALLER = 4  # times fewer nodes in a probe
 
 Progress = Callable[[int, str], None]  # cases done, and what runs now
@@ -36,7 +33,7 @@ class Settings:
     budget: int = 0  # bytes that a single run may take; 0 for half of what is free
     threads: int = 1
     device: str = "cpu"
-    keep_memory: bool = False  # have the process keep freed memory in all parts, not only in those of training
+    keep_memory: bool = False  # have the process keep freed memory in all parts, not only in KEEPING_MEMORY
 
 
 def measure(
@@ -49,7 +46,7 @@ def measure(
     try:
         for case in sorted(cases, key=lambda case: case.part in KEEPING_MEMORY):
             if settings.keep_memory or case.part in KEEPING_MEMORY:
-                keep_freed_memory()  # as training does, from here on
+                keep_freed_memory()  # from here on
             torch.set_num_threads(settings.threads)  # a case may have changed it
             measurements += _measure_case(case, settings, partial(_note, progress, case))
             progress(1, "")

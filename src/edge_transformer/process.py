@@ -1,4 +1,4 @@
-"""How the process keeps its memory."""
+"""How this process uses the machine: its threads, and the memory that it has freed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ _LARGEST_INT = 2**31 - 1
 _ROOM = 1 << 30  # bytes of addresses that are asked for in huge pages; only what is used becomes memory
 
 
+def prepare_process(threads: int | None = None) -> None:
+    """Get ready to train or to answer with so many threads of PyTorch, or as many as it likes."""
+    import torch  # takes seconds
+
+    if threads:
+        torch.set_num_threads(threads)
+    keep_freed_memory()
+
+
 def keep_freed_memory() -> bool:
     """Have the C library keep what is freed for the next tensor, instead of giving it back to the system.
 
     A large block that glibc has given back comes from the system again as pages that it must find and clear one by one,
-    for every tensor of every step. A training process does the same step again and again: it had better keep them. Says
-    whether the C library can be told so; elsewhere nothing changes.
+    for every tensor of every step. A process that does the same step again and again, in training or for one batch of
+    questions after the other, had better keep them. Says whether the C library can be told so; elsewhere nothing
+    changes.
     """
     try:
         libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""What is freed stays with the process."""
+"""What is freed stays with the process, and it has as many threads as it is given."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from edge_transformer import process
 
 pytest.importorskip("resource", reason="the system does not count page faults")
 COUNT_FAULTS = """
 import resource
 import torch
 import edge_transformer.train  # as in training: the heap of a process that has just begun has no room for small things
-from edge_transformer.memory import keep_freed_memory
+from edge_transformer.process import keep_freed_memory
 
 torch.set_num_threads(1)
 told = {keep} and keep_freed_memory()
@@ -41,3 +44,17 @@ def test_freed_memory_is_used_again() -> None:
     # Small things may move into what was freed, so that one more block is asked for, but not one for every tensor.
     # Huge pages may make the latter number small, but not that small.
     assert 2 * kept < plain > 100
+
+
+@pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (None, 2)])
+def test_threads_and_memory_are_prepared(asked: int | None, given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(process, "keep_freed_memory", lambda: calls.append(True))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        process.prepare_process(asked)
+        assert torch.get_num_threads() == given
+    finally:
+        torch.set_num_threads(before)
+    assert calls == [True]
