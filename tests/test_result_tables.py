@@ -230,3 +230,33 @@ def test_parts_of_a_score_have_no_columns() -> None:
     assert whole.metrics == ("test",)
     [parts] = result_tables([run(1, {"test/short": 0.75}, task="mine")])  # where there is nothing else
     assert parts.metrics == ("test/short",)
+
+
+def test_pairs_held_out_make_a_trial_no_result() -> None:
+    data = {"name": "scan", "fingerprint": "1", "corpus": "scan", "split": "mcd1"}
+    whole = run(1, {"EM": 0.5, "held-out EM": 0.9}, task="seq2seq", data=data, preset="scan/cpu")
+    trial = run(
+        1,
+        {"held-out EM": 0.8},
+        task="seq2seq",
+        data=data,
+        preset="scan/cpu",
+        overrides={"data.test": False},
+        settings={"data": {"test": False}},
+    )
+    [table] = result_tables([whole, trial])
+    assert [row.scores.keys() for row in table.rows] == [{"EM", "held-out EM"}]
+    assert [row.scores.keys() for row in table.trials] == [{"held-out EM"}]
+
+
+def test_fewer_test_rows_are_not_compared_with_the_paper() -> None:
+    cfq = {"name": "mcd1", "fingerprint": "1", "corpus": "cfq", "split": "mcd1"}
+    fields = {"task": "seq2seq", "preset": "cfq/cpu"}
+    records = [
+        run(1, {"EM": 0.5}, data=cfq, **fields),
+        run(1, {"EM": 0.5}, data={**cfq, "scored": "targets of at most 29 words"}, **fields),
+        run(1, {"EM": 0.5}, data={**cfq, "scored": "a sample of 9 rows"}, **fields),
+    ]
+    tables = result_tables(records)
+    assert [bool(table.rows[0].marks) for table in tables] == [False, True, False]
+    assert tables[0].title == "Sequence to sequence, CFQ MCD1, queries under 30 tokens"

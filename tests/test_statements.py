@@ -134,6 +134,22 @@ def test_the_report_has_the_statements_and_keeps_validation_out_of_the_table(tmp
     assert "by more than twice that error" in text
 
 
+def test_a_recipe_with_untied_weights_is_compared_with_its_rivals() -> None:
+    scan: dict[str, Any] = {"task": "seq2seq", "data": {"name": "scan", "fingerprint": "1", "corpus": "scan"}}
+    untied = {"settings": {"model": {"tied": False}}, **scan}
+    records = [
+        *runs("scan/cpu", {"EM": 0.8}, {"EM": 0.82}, **untied),
+        *runs("scan/cpu-universal", {"EM": 0.5}, {"EM": 0.52}, model="universal", **scan),
+        *runs("scan/cpu-tied", {"EM": 0.7}, {"EM": 0.72}, **scan),
+    ]
+    lines = model_statements(table(*records))
+    ours = "Edge Transformer, untied weights, `scan/cpu` (2 seeds) against "
+    assert lines == [
+        f"{ours}Edge Transformer, `scan/cpu-tied` (2 seeds): ahead at EM (+10.0 ± 1.4).",
+        f"{ours}Universal Transformer, `scan/cpu-universal` (2 seeds): ahead at EM (+30.0 ± 1.4).",
+    ]
+
+
 def test_the_best_recipe_is_compared_with_the_one_it_is_based_on() -> None:
     best = runs("clutrr/best", {"k=4": 0.95, "k=10": 0.98}, {"k=4": 0.96, "k=10": 0.99})
     cpu = runs("clutrr/cpu", {"k=4": 0.99, "k=10": 0.90}, {"k=4": 0.98, "k=10": 0.91})

@@ -54,6 +54,8 @@ class Row:
     options: str
     scores: dict[str, Score]
     runs: int | None
+    kind: str = ""  # of the model, whatever was ablated: edge, universal, ...; "" for the paper's
+    is_trial: bool = False  # one that recipes are chosen by: it reads no test rows
     minutes: float | None = None
     cpu_minutes: float | None = None  # where all runs counted them
     threads: str = ""
@@ -72,7 +74,7 @@ class ResultTable:
     name: str  # for files
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
-    trials: tuple[Row, ...]  # rows with scores on validation rows alone, which have no place in the table
+    trials: tuple[Row, ...]  # rows that recipes are chosen by, which have no place in the table
     common: str  # the options that all of our rows have, which their own do not repeat
     data: tuple[str, ...]
     commands: tuple[str, ...]
@@ -156,8 +158,8 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
             options = _without(common, {**changed, **runs[0].overrides})
             rows.append(_our_row(name, runs, options, paper))
         rows += [paper] if paper else []
-    tested = [row for row in rows if not all(map(is_validation, row.scores))] or rows
-    metrics = {metric for row in rows for metric in row.scores if not is_validation(metric)}
+    tested = [row for row in rows if not row.is_trial] or rows
+    metrics = {metric for row in tested for metric in row.scores if not is_validation(metric)}
     whole = {metric for metric in metrics if "/" not in metric} or metrics  # "test/agent" is a part of "test"
     columns = [metric for metric in task.get("columns", sorted(whole, key=natural)) if metric in metrics]
     axis = _common_axis(columns)
@@ -249,6 +251,8 @@ def _our_row(name: str, records: Sequence[Record], options: Mapping[str, Any], p
         options=_options(options),
         scores=scores,
         runs=len(records),
+        kind=records[0].model,
+        is_trial=all(map(is_validation, scores)) or records[0].settings.get("data", {}).get("test") is False,
         minutes=statistics.fmean(record.minutes for record in records),
         cpu_minutes=_mean_of_all([record.cpu_minutes for record in records]),
         threads=", ".join(str(count) for count in sorted({record.threads for record in records})),
@@ -348,7 +352,11 @@ def _paper_places(record: Record) -> tuple[str, str]:
 
 
 def _same_setting(ours: Any, paper: Any) -> bool:
-    return str(ours).replace(" ", "").lower() == str(paper).lower()
+    return _squeezed(ours) == _squeezed(paper)
+
+
+def _squeezed(value: Any) -> str:
+    return str(value).replace(" ", "").lower()
 
 
 def _title(records: Sequence[Record]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .markdown import code_words, escape
 from .presets import base_of
-from .result_tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, Score, model_title, our_error
+from .result_tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, Score, our_error
 
 
 def paper_statements(table: ResultTable) -> list[str]:
@@ -49,10 +49,9 @@ def model_statements(table: ResultTable) -> list[str]:
     """
     ours = [row for row in table.rows if not row.is_paper]
     papers = {row.model: row for row in table.rows if row.is_paper}
-    whole_model = model_title("edge", ())
     lines = []
-    for edge in (row for row in ours if row.model == whole_model):
-        for rival in (row for row in ours if row.model != whole_model):
+    for edge in (row for row in ours if row.kind == "edge"):  # whole, or untied where a recipe is
+        for rival in (row for row in ours if row.model != edge.model):
             if rival.preset.startswith(f"{edge.preset}-") and rival.options == edge.options:
                 lines.append(_against(edge, rival, table.metrics) + _gap_of_paper(papers, edge, rival, table.metrics))
     for best in (row for row in ours if row.preset.endswith("/best")):

@@ -161,7 +161,7 @@ class Trainer:
             if self.config.batches == "words":
                 self._batches = (epoch, batches_by_words(self.data.train_sizes(), *how))
             elif self.config.batches == "length":
-                self._batches = (epoch, batches_by_length(self.data.train_sizes(), *how))
+                self._batches = (epoch, batches_by_length(self.data.train_shapes(), *how))
             else:
                 self._batches = (epoch, shuffled_batches(self.data.train_rows, *how))
         return self._batches[1]

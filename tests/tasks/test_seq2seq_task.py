@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import two_processes
 from edge_transformer import load
 from edge_transformer.cli import app
+from edge_transformer.data.pair_table import BY_EDGES, BY_NODES
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.run import Hardware, RunConfig
-from edge_transformer.tasks import seq2seq
 from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
 from edge_transformer.tasks.translator import Translator
 from edge_transformer.train import Trainer
@@ -86,6 +86,21 @@ def test_lengths_and_samples(folder: Path) -> None:
     assert any(note.startswith("test: 5 of 16 pairs are scored") for note in data.notes())
 
 
+def test_copies_of_pairs_that_are_held_out_are_not_trained_on(tmp_path: Path) -> None:
+    write(tmp_path, train=[*ROWS, *ROWS, *ROWS], dev=[*ROWS[:3], ("new", "NEW")])
+    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(held_out=4, lower_case=True), 1)
+    held = {data._texts(pair) for pair in data._splits["held-out"]}
+    assert not held & {data._texts(pair) for pair in data._train}
+    copies = 3 * len(held) - 4
+    assert data.train_rows == 60 - 4 - copies
+    assert f"train: {copies} more copies of pairs that are held out are left out" in data.notes()
+    known = sum(data._texts(pair) in {data._texts(other) for other in data._train} for pair in data._splits["dev"])
+    assert known > 0
+    assert f"dev: {known} of 4 pairs are training pairs too" in data.notes()
+    with pytest.raises(UserError, match=r"found 60 of 60 training pairs .*, \d+ of them copies of pairs to hold out"):
+        Seq2SeqData.load(tmp_path, Seq2SeqSettings(held_out=4, train_rows=55), 1)
+
+
 def test_identity(folder: Path) -> None:
     data = Seq2SeqData.load(folder, Seq2SeqSettings(split="mine"), 1)
     assert data.identity() == {
@@ -95,6 +110,15 @@ def test_identity(folder: Path) -> None:
         "split": "mine",
         "train_rows": 20,
     }
+    scored = [
+        Seq2SeqData.load(folder, Seq2SeqSettings(test_max_target=longest, test_rows=rows), 1).identity()["scored"]
+        for longest, rows in ((2, None), (None, 3), (2, 3))
+    ]
+    assert scored == [
+        "targets of at most 2 words",
+        "a sample of 3 rows",
+        "targets of at most 2 words, a sample of 3 rows",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -185,18 +209,17 @@ def test_vocabularies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("edges", [60, 20_000])
-def test_loss_and_gradient_are_those_of_the_pairs_one_by_one(
-    kind: str, edges: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seq2seq, "TRAIN_EDGES", edges)
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_loss_and_gradient_are_those_of_the_pairs_one_by_one(kind: str, in_parts: bool, folder: Path) -> None:
     data = Seq2SeqData.load(folder, Seq2SeqSettings(one_vocabulary=False), 1)
     torch.manual_seed(0)
     model = data.new_model({**SMALL, "kind": kind}).double()
+    assert data._cost == (BY_EDGES if kind == "edge" else BY_NODES)
+    if in_parts:
+        data._cost = data._cost._replace(most=60 if kind == "edge" else 8)
     rows = torch.tensor([0, 3, 7, 9, 12, 14])
     batches = list(data.batches(rows))
-    assert edges > 60 or len(batches) > 2
-    assert edges == 60 or any(batch.source_mask is not None for batch in batches)
+    assert len(batches) > 2 if in_parts else any(batch.source_mask is not None for batch in batches)
     loss = sum(data.loss(model, batch, CPU) for batch in batches)
     assert isinstance(loss, torch.Tensor)
     (loss / data.weight(rows)).backward()

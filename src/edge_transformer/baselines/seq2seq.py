@@ -103,9 +103,12 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.ff_factor * config.dim, config.dropout)
         self.norms = nn.ModuleList(nn.LayerNorm(config.dim) for _ in range(3))
 
-    def forward(self, nodes: Tensor, source: Tensor, relations: Relations, source_mask: Tensor | None) -> Tensor:
+    def forward(
+        self, nodes: Tensor, keys: Tensor, values: Tensor, relations: Relations, source_mask: Tensor | None
+    ) -> Tensor:
+        """`keys` and `values` are those of the source, as `CrossAttention.parts` gives them."""
         q, k, v = self.attention.parts(self.before(nodes))
-        return self.finish(nodes, self.attention.attend(q, k, v, relations), *self.cross.parts(source), source_mask)
+        return self.finish(nodes, self.attention.attend(q, k, v, relations), keys, values, source_mask)
 
     def before(self, nodes: Tensor) -> Tensor:
         """What the self-attention is computed from."""
@@ -137,8 +140,13 @@ class DecoderStack(Stack):
     def forward(self, nodes: Tensor, source: Tensor, source_mask: Tensor | None) -> Tensor:
         """`[batch, T, dim]`, `[batch, S, dim] -> [batch, T, dim]`."""
         relations = self.positions(nodes.shape[1])
+        of_source: dict[int, tuple[Tensor, Tensor]] = {}  # tied layers have the same keys and values of it
         for depth in range(self._depth()):
-            nodes = self._run_layer(self.layers[depth % len(self.layers)], nodes, source, relations, source_mask)
+            layer = self.layers[depth % len(self.layers)]
+            assert isinstance(layer, DecoderLayer)
+            if id(layer) not in of_source:
+                of_source[id(layer)] = layer.cross.parts(source)
+            nodes = self._run_layer(layer, nodes, *of_source[id(layer)], relations, source_mask)
         return self.final_norm(nodes)
 
     def relations_of_last(self, n: int) -> Relations:

@@ -23,15 +23,16 @@ def shuffled_batches(rows: int, batch_size: int, seed: int, epoch: int) -> list[
 POOL_BATCHES = 60  # few enough that batches differ from epoch to epoch, many enough that most have one length
 
 
-def batches_by_length(sizes: Tensor, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The same rows in batches of equal or nearly equal size, in random order; `sizes` has the size of every row.
+def batches_by_length(shapes: Tensor, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The same rows in batches of equal or nearly equal shape, in random order; `shapes` has a number for every row,
+    such as its length.
 
-    The shuffled rows are sorted by size inside pools of some batches, and cut. Each batch then needs fewer groups,
+    The shuffled rows are sorted by shape inside pools of some batches, and cut. Each batch then needs fewer groups,
     which is faster where groups are small.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    order = torch.randperm(len(sizes), generator=generator)
-    pools = [pool[sizes[pool].argsort(stable=True)] for pool in order.split(POOL_BATCHES * batch_size)]
+    order = torch.randperm(len(shapes), generator=generator)
+    pools = [pool[shapes[pool].argsort(stable=True)] for pool in order.split(POOL_BATCHES * batch_size)]
     batches = [batch for pool in pools for batch in pool.split(batch_size)]
     return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 

@@ -8,12 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 IGNORED = -100  # a target that has no loss
-GROUP_EDGES = 600  # edges that can be computed in about the time that one more group takes
+
+
+class Cost(NamedTuple):
+    """What it costs to compute pairs together: for each pair the nodes of the longest to a power, and something for
+    being one more group, in the same unit.
+    """
+
+    power: int
+    group: int
+    most: int  # that is computed at once: bounds memory, whatever the lengths
+
+    def of(self, pairs: int, source: int, target: int) -> int:
+        """The cost of pairs that are padded to these lengths, without that of being a group."""
+        return pairs * (source + target) ** self.power
+
+
+BY_EDGES = Cost(power=2, group=600, most=20_000)  # models with a state for each pair of nodes
+BY_NODES = Cost(power=1, group=30, most=4_000)  # models with one for each node
 
 
 @dataclass(frozen=True)
@@ -25,11 +43,6 @@ class PairBatch:
     target: Tensor  # (B, T), with the end of the sequence; shorter ones go on with it
     wanted: Tensor  # (B, T), the same with IGNORED after the end
     rows: Tensor  # (B,) their numbers in the table
-
-    @property
-    def edges(self) -> int:
-        """The number of pairs of nodes in the graphs of the decoder."""
-        return len(self.source) * (self.source.shape[1] + self.target.shape[1]) ** 2
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on another device."""
@@ -57,26 +70,33 @@ class PairTable:
         """The nodes of the decoder's graph of every row."""
         return self.source_sizes + self.target_sizes
 
-    def batches(self, rows: Tensor, max_edges: int) -> Iterator[PairBatch]:
-        """These rows in groups of about equal lengths, at most `max_edges` edges each, padding included.
+    @property
+    def shapes(self) -> Tensor:
+        """A number for every row, near for rows that need little padding beside each other."""
+        return self.target_sizes * (int(self.source_sizes.max()) + 1) + self.source_sizes
 
-        A pair that has more edges by itself is a group of its own.
+    def batches(self, rows: Tensor, cost: Cost) -> Iterator[PairBatch]:
+        """These rows in groups of about equal lengths, none of which costs more than `cost.most`, padding included.
+
+        A pair that costs more by itself is a group of its own.
         """
-        for group in self._groups(rows):
-            nodes = int(self.source_sizes[group].max() + self.target_sizes[group].max())
-            for part in group.split(max(1, max_edges // nodes**2)):
+        for group in self._groups(rows, cost):
+            one = cost.of(1, int(self.source_sizes[group].max()), int(self.target_sizes[group].max()))
+            for part in group.tensor_split(-(-len(group) // max(1, cost.most // one))):
                 yield self._batch(part)
 
-    def _groups(self, rows: Tensor) -> list[Tensor]:
-        """Cut the rows, sorted by both lengths, where that makes edges and groups cost least together."""
+    def _groups(self, rows: Tensor, cost: Cost) -> list[Tensor]:
+        """Cut the rows, sorted by both lengths, where that makes rows and groups cost least together."""
         if not len(rows):
             return []
-        widest = int(self.target_sizes.max()) + 1
-        keys = self.source_sizes[rows] * widest + self.target_sizes[rows]
+        widest = int(self.source_sizes.max()) + 1
+        keys = self.shapes[rows]
         order = rows[keys.argsort(stable=True)]
         cells, counts = keys.unique(return_counts=True)  # sorted
         lengths = [divmod(cell, widest) for cell in cells.tolist()]
-        ends = cuts([(source, target, count) for (source, target), count in zip(lengths, counts.tolist(), strict=True)])
+        ends = cuts(
+            [(source, target, count) for (target, source), count in zip(lengths, counts.tolist(), strict=True)], cost
+        )
         return list(order.tensor_split(counts.cumsum(0)[torch.tensor(ends) - 1][:-1]))
 
     def _batch(self, rows: Tensor) -> PairBatch:
@@ -92,11 +112,8 @@ class PairTable:
         )
 
 
-def cuts(cells: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Where to cut a list of (source length, target length, rows), so that the groups cost least: the end of each.
-
-    A group costs its edges, with all rows as long as the longest, and GROUP_EDGES for being a group.
-    """
+def cuts(cells: Sequence[tuple[int, int, int]], cost: Cost) -> list[int]:
+    """Where to cut a list of (source length, target length, rows), so that the groups cost least: the end of each."""
     best: list[tuple[int, int]] = [(0, 0)]  # for each end: the cost up to it, and where its group begins
     for end in range(1, len(cells) + 1):
         source = target = rows = 0
@@ -104,12 +121,12 @@ def cuts(cells: Sequence[tuple[int, int, int]]) -> list[int]:
         for start in range(end - 1, -1, -1):
             source, target = max(source, cells[start][0]), max(target, cells[start][1])
             rows += cells[start][2]
-            edges = rows * (source + target) ** 2
-            if found[0] >= 0 and edges >= found[0]:
+            padded = cost.of(rows, source, target)
+            if found[0] >= 0 and padded >= found[0]:
                 break  # the group only grows
-            cost = best[start][0] + edges + GROUP_EDGES
-            if found[0] < 0 or cost < found[0]:
-                found = (cost, start)
+            total = best[start][0] + padded + cost.group
+            if found[0] < 0 or total < found[0]:
+                found = (total, start)
         best.append(found)
     ends: list[int] = []
     end = len(cells)

@@ -148,8 +148,12 @@ class TaskData(ABC):
         """Training rows as batches without padding."""
 
     def train_sizes(self) -> Tensor:
-        """The size of every training row, for `train.batches: length` and `words`."""
+        """The size of every training row, for `train.batches: words`."""
         raise UserError("train.batches: found 'length' or 'words'; expected 'random': this task has no other batches")
+
+    def train_shapes(self) -> Tensor:
+        """A number for every training row, for `train.batches: length`: the same where nothing need be padded."""
+        return self.train_sizes()
 
     @abstractmethod
     def weight(self, rows: Tensor) -> float:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ..config import require_fraction, require_positive
 from ..data.pair_folders import CFQ, has_training_rows, pair_files, pair_paths
-from ..data.pair_table import IGNORED, PairBatch, PairTable
+from ..data.pair_table import BY_EDGES, BY_NODES, IGNORED, Cost, PairBatch, PairTable
 from ..data.pairs import Pair
 from ..data.sparql import same_query
 from ..data.vocab import Vocab
@@ -26,7 +26,6 @@ from .base import Progress, TaskData, TaskModel, in_full, share_of_process, sum_
 from .questions import MAX_WORDS
 from .translator import END, UNKNOWN, Translator, word_numbers
 
-TRAIN_EDGES = 20_000  # pairs of nodes computed at once in training; a larger batch is computed in parts
 TRAIN_WORDS = 512  # of both sides of a training pair, which is never computed in parts: bounds memory
 HELD_OUT = "held-out"
 
@@ -78,6 +77,8 @@ class Seq2SeqData(TaskData):
         self._identity, self._settings = dict(identity), settings
         self._notes = list(notes)
         self._answers: dict[str, list[_Answer]] = {}  # of the last evaluation, by split
+        self._cost: Cost = BY_EDGES  # of a batch; that of the model which is trained
+        self._lower_case = settings.lower_case if model is None else model.lower_case
         self._train: list[Pair] = []
         self._splits: dict[str, list[Pair]] = {}
         if "train" in splits:
@@ -90,7 +91,6 @@ class Seq2SeqData(TaskData):
                 self._notes.append(f"{split}: there are no rows")
         if not self._splits:
             raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
-        self._lower_case = settings.lower_case if model is None else model.lower_case
         self.source: Vocab
         self.target: Vocab | None
         if model is None:
@@ -158,15 +158,21 @@ class Seq2SeqData(TaskData):
                 count = f"{before - len(short):,} of {len(pairs):,} pairs"
                 self._notes.append(f"train: {count} have {what.format(limit)} and are left out")
         held_out = self._settings.held_out
-        wanted = self._settings.train_rows or max(1, len(short) - held_out)
-        if held_out + wanted > len(short):
+        order = torch.randperm(len(short), generator=torch.Generator().manual_seed(seed))
+        held = [short[row] for row in order[:held_out].sort().values.tolist()]
+        known = {self._texts(pair) for pair in held}
+        left = [row for row in order[held_out:].tolist() if not known or self._texts(short[row]) not in known]
+        copies = max(0, len(short) - held_out) - len(left)
+        if copies:
+            self._notes.append(f"train: {copies:,} more copies of pairs that are held out are left out")
+        wanted = self._settings.train_rows or max(1, len(left))
+        if len(held) < held_out or wanted > len(left):
             found = f"{len(short):,} of {len(pairs):,} training pairs with targets of at most {most} words"
+            found += f", {copies:,} of them copies of pairs to hold out" if copies else ""
             raise UserError(f"found {found}; expected {wanted:,} to train on and {held_out:,} to hold out")
         if held_out or wanted < len(short):
             self._notes.append(f"train: {wanted:,} pairs are trained on, {held_out:,} others held out")
-        order = torch.randperm(len(short), generator=torch.Generator().manual_seed(seed))
-        chosen = order[held_out : held_out + wanted].sort().values.tolist()
-        return [short[row] for row in chosen], [short[row] for row in order[:held_out].sort().values.tolist()]
+        return [short[row] for row in sorted(left[:wanted])], held
 
     def _choose(self, split: str, pairs: Sequence[Pair]) -> list[Pair]:
         """The pairs of a split that are scored."""
@@ -187,11 +193,14 @@ class Seq2SeqData(TaskData):
             self._notes.append(f"{split}: {len(chosen):,} of {len(pairs):,} pairs are scored")
         return chosen
 
+    def _texts(self, pair: Pair) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self._cased(pair.source), self._cased(pair.target)
+
     def _cased(self, words: Sequence[str]) -> tuple[str, ...]:
         return tuple(word.lower() for word in words) if self._lower_case else tuple(words)
 
     def _numbers(self, pair: Pair) -> tuple[list[int], list[int]]:
-        source, target = self._cased(pair.source), self._cased(pair.target)
+        source, target = self._texts(pair)
         return word_numbers(self.source, source), word_numbers(self.target or self.source, target)
 
     # --- training -------------------------------------------------------------------------------------------------
@@ -214,12 +223,26 @@ class Seq2SeqData(TaskData):
     def train_sizes(self) -> Tensor:
         return self._table.sizes
 
+    def train_shapes(self) -> Tensor:
+        return self._table.shapes
+
     def identity(self) -> dict[str, Any]:
-        return {**self._identity, "train_rows": self.train_rows}
+        return {**self._identity, "train_rows": self.train_rows, **self._scored_rows()}
+
+    def _scored_rows(self) -> dict[str, str]:
+        """Which rows of dev and test are scored, where it is not all of them."""
+        longest, rows = self._settings.test_max_target, self._settings.test_rows
+        parts = [] if longest is None else [f"targets of at most {longest} words"]
+        parts += [] if rows is None else [f"a sample of {rows} rows"]
+        return {"scored": ", ".join(parts)} if parts else {}
 
     def notes(self) -> list[str]:
         notes = list(self._notes)
+        trained = {self._texts(pair) for pair in self._train}
         for split, pairs in self._splits.items():
+            known = sum(self._texts(pair) in trained for pair in pairs)
+            if known:
+                notes.append(f"{split}: {known:,} of {len(pairs):,} pairs are training pairs too")
             numbers = [self._numbers(pair) for pair in pairs]
             for side, place, what in (("source", 0, "it is read as unknown"), ("target", 1, "they count as wrong")):
                 count = sum(UNKNOWN in pair[place] for pair in numbers)
@@ -230,10 +253,12 @@ class Seq2SeqData(TaskData):
 
     def new_model(self, settings: Mapping[str, Any]) -> Translator:
         longest = max(len(pair.target) for pair in self._train)
-        return Translator(settings, self.source, self.target, lower_case=self._lower_case, longest=longest)
+        model = Translator(settings, self.source, self.target, lower_case=self._lower_case, longest=longest)
+        self._cost = BY_EDGES if model.has_edge_states else BY_NODES
+        return model
 
     def batches(self, rows: Tensor) -> Iterator[PairBatch]:
-        for batch in self._table.batches(rows, TRAIN_EDGES):
+        for batch in self._table.batches(rows, self._cost):
             if self._settings.unknown:
                 hidden = self._is_rare[batch.source] & (torch.rand(batch.source.shape) < self._settings.unknown)
                 batch = replace(batch, source=batch.source.masked_fill(hidden, UNKNOWN))

@@ -123,6 +123,11 @@ class Translator(TaskModel):
         """Logits of every word of the targets, `[batch, T, words]`; see `EdgeSeq2Seq.forward`."""
         return self.network(source, target, source_mask)
 
+    @property
+    def has_edge_states(self) -> bool:
+        """Whether there is a state for each pair of nodes, and not for each node alone."""
+        return isinstance(self.network, EdgeSeq2Seq)
+
     def description(self) -> dict[str, Any]:
         return {
             "model": self.settings,
@@ -383,8 +388,8 @@ class Translator(TaskModel):
     def _cached_numbers(self, nodes: int) -> int:
         """How many numbers are remembered of one sequence."""
         config = self.network.config
-        edges = isinstance(config, EdgeTransformerConfig)
-        return config.dim * (4 * (config.layers - 1) * nodes**2 if edges else 2 * config.layers * nodes)
+        remembered = 4 * (config.layers - 1) * nodes**2 if self.has_edge_states else 2 * config.layers * nodes
+        return config.dim * remembered
 
 
 def _generator(seed: int, number: int, source: Sequence[int]) -> torch.Generator:
