@@ -110,7 +110,7 @@ def test_pairs_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-pairs").mkdir()
     for name in ("train", "dev", "test"):
-        (tmp_path / f"my-pairs/{name}.tsv").write_text(f"{line}\n" * 110)
+        (tmp_path / f"my-pairs/{name}.tsv").write_text("".join(f"{number} {line}\n" for number in range(110)))
     assert "110" in run(info)
     run(train, *SMALLER)
     assert "EM" in run(evaluate, "--threads", "1")
