@@ -61,6 +61,9 @@ class PairTable:
         self.targets = [torch.tensor([*target, end], dtype=torch.int32) for _, target in pairs]
         self.source_sizes = torch.tensor([len(source) for source in self.sources], dtype=torch.long)
         self.target_sizes = torch.tensor([len(target) for target in self.targets], dtype=torch.long)  # with the end
+        # A number for every row, near for rows that need little padding beside each other.
+        self._widest = 1 + max((len(source) for source in self.sources), default=0)
+        self.shapes = self.target_sizes * self._widest + self.source_sizes
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -69,11 +72,6 @@ class PairTable:
     def sizes(self) -> Tensor:
         """The nodes of the decoder's graph of every row."""
         return self.source_sizes + self.target_sizes
-
-    @property
-    def shapes(self) -> Tensor:
-        """A number for every row, near for rows that need little padding beside each other."""
-        return self.target_sizes * (int(self.source_sizes.max()) + 1) + self.source_sizes
 
     def batches(self, rows: Tensor, cost: Cost) -> Iterator[PairBatch]:
         """These rows in groups of about equal lengths, none of which costs more than `cost.most`, padding included.
@@ -89,11 +87,10 @@ class PairTable:
         """Cut the rows, sorted by both lengths, where that makes rows and groups cost least together."""
         if not len(rows):
             return []
-        widest = int(self.source_sizes.max()) + 1
         keys = self.shapes[rows]
         order = rows[keys.argsort(stable=True)]
         cells, counts = keys.unique(return_counts=True)  # sorted
-        lengths = [divmod(cell, widest) for cell in cells.tolist()]
+        lengths = [divmod(cell, self._widest) for cell in cells.tolist()]
         ends = cuts(
             [(source, target, count) for (target, source), count in zip(lengths, counts.tolist(), strict=True)], cost
         )
