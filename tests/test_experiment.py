@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,8 @@ def test_a_killed_experiment_goes_on(file: Path, tmp_path: Path) -> None:
     process.wait()
     for pid in processes_that_mention(str(tmp_path / "runs")):  # the power fails for all of them
         os.kill(pid, signal.SIGKILL)
-    time.sleep(0.2)  # until the system has let go of the locks
+    wait_until(lambda: not processes_that_mention(str(tmp_path / "runs")))
+    time.sleep(0.2)  # until the system has let go of their locks
     runs = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
     assert [run.state for run in runs] == ["finished"] * 3, [run.last_words for run in runs if run.state == "failed"]
     assert len(read_records(values["results"])) == 3
@@ -196,8 +198,12 @@ def processes_that_mention(text: str) -> list[int]:
 
 
 def wait_for(folder: Path, pattern: str) -> None:
+    wait_until(lambda: bool(list(folder.glob(pattern))))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
-    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
+    while not is_so() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
