@@ -244,7 +244,7 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     )
     del values["data_folder"]  # as runs of before have it
     (folder / "run.json").write_text(json.dumps(values))
-    message = f"{folder}: its run.json does not say on which data it was trained; give a folder with --data"
+    message = f"{folder}: no run.json says on which data it was trained; give a folder with --data"
     assert refused("evaluate", str(folder)) == message
     (folder / "run.json").unlink()
     assert refused("evaluate", str(folder)) == message

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import command_line
 from edge_transformer.data.clutrr import write_clutrr
 from edge_transformer.data.kinship import generate, generate_valid
 from edge_transformer.errors import UserError
@@ -75,6 +76,18 @@ def test_a_finished_run_that_nobody_recorded_is_collected(file: Path, tmp_path: 
     assert [run.state for run in runs] == ["finished"] * 3
     assert all(run.process is None for run in runs)
     assert len(read_records(experiment.results)) == 3
+
+
+def test_another_file_of_records_knows_nothing(file: Path, tmp_path: Path) -> None:
+    experiment = Experiment.read(file)
+    run_experiment(experiment, runs_folder=tmp_path / "runs")
+    before, again = Path(experiment.results), tmp_path / "again" / "records.jsonl"
+    arguments = ["--runs", str(tmp_path / "others"), "--results", str(again)]
+    assert command_line.run("experiment", str(file), *arguments).code == 0
+    found, expected = ({record.key: record.metrics for record in read_records(path)} for path in (again, before))
+    assert found == expected
+    with pytest.raises(UserError, match=r"records\.txt; expected a \.jsonl file"):
+        Experiment.read(file, tmp_path / "records.txt")
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the processes to kill in /proc")

@@ -121,6 +121,17 @@ def test_a_metric_that_some_runs_lack_says_so(tmp_path: Path) -> None:
     assert table_lines(report)[2][3:5] == ["100.0 ± 0.0", "90.0 (of 1)"]
 
 
+def test_lists_among_the_options_of_trials_stay_whole(tmp_path: Path) -> None:
+    trials = [
+        run(1, {"valid k=10": 0.75}, overrides={"data.test": False, "data.train_k": [2, 3], "x": [value, 5]})
+        for value in (1, 4)
+    ]
+    text = write(tmp_path, [*runs([0.5, 0.7]), *trials]).path.read_text()
+    assert "Trials, with `data.test=false, data.train_k=[2, 3]` each" in text
+    assert "`x=[1, 5]`" in text
+    assert "`x=[4, 5]`" in text
+
+
 def test_trials_on_validation_rows_are_listed_below_the_table(tmp_path: Path) -> None:
     trial = run(1, {"valid k=10": 0.75, "loss": 0.1}, overrides={"data.test": False})
     report = write(tmp_path, [*runs([0.5, 0.7]), trial])

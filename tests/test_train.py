@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,38 @@ def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
     trainer.release_folder()
     assert make_trainer(families, tmp_path / "run").step == 7
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_ctrl_c_ends_scoring_which_begins_anew_later(
+    last: bool, families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"train.epochs": 4, "train.evaluate_every": 2}
+    whole = make_trainer(families, tmp_path / "whole", **changes)
+    record = whole.train()
+    trainer = make_trainer(families, tmp_path / "cut", **changes)
+    stop = whole.total_steps if last else whole.total_steps // 2
+    evaluate, scored = trainer.data.evaluate, []
+
+    def interrupted(model: Any, device: torch.device, progress: Callable[[int], None]) -> dict[str, float]:
+        if trainer.step == stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        scores = evaluate(model, device, progress)
+        scored.append(trainer.step)
+        return scores
+
+    monkeypatch.setattr(trainer.data, "evaluate", interrupted)
+    assert trainer.train() is None
+    assert scored == [entry["step"] for entry in trainer.history] == ([whole.total_steps // 2] if last else [])
+    trainer.release_folder()
+    resumed = make_trainer(families, tmp_path / "cut", **changes)
+    assert resumed.step == trainer.step == stop
+    again = resumed.train()
+    assert record is not None
+    assert again is not None
+    assert again.metrics == record.metrics
+    assert resumed.history == whole.history
+    assert_same_weights(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
 
 
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:

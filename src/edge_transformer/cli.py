@@ -57,7 +57,14 @@ app.command()(translate)
 out = Console(highlight=False)  # results; progress and errors go to standard error
 
 DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data.", show_default=False)]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="Folder of a trained model, or one that comes along, such as clutrr-small.",
+        show_default=False,
+    ),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
 
@@ -116,6 +123,7 @@ def train(
     - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """
     from .config import from_dict
+    from .files import check_writable
     from .presets import parse_changes
     from .records import append_record
     from .run import DEFAULT_PRECISION, Hardware, RunConfig
@@ -123,6 +131,7 @@ def train(
     from .train import Trainer
 
     get_task(task)
+    check_writable("--results", results)
     how = {"device": device, "precision": precision, "threads": threads, "recompute": recompute}
     hardware = from_dict(Hardware, how, "hardware")
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", parse_changes(changes or []), seed)
@@ -204,7 +213,7 @@ def evaluate(
     import torch
 
     from .checkpoint import RUN_FILE, load_with_task
-    from .files import obstacle
+    from .files import check_writable
     from .progress import bar
     from .records import append_record, read_record, scored_elsewhere
     from .run import RECORD_FILE, SavedRun
@@ -214,11 +223,10 @@ def evaluate(
     prepare_process(threads)
     model, task = load_with_task(run)
     trained = read_record(run / RECORD_FILE) if results is not None else None
-    if predictions is not None:
-        if task.data is not Seq2SeqData:
-            raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
-        if what := obstacle(predictions):
-            raise UserError(f"--predictions {predictions}: found {what}; expected a place where a file can be written")
+    if predictions is not None and task.data is not Seq2SeqData:
+        raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
+    for option, path in (("--predictions", predictions), ("--results", results)):
+        check_writable(option, path)
     if tree:
         if not isinstance(model, GraphParser):
             raise UserError(f"--tree: found a {type(model).__name__} in {run}; expected a graph parser")
@@ -226,23 +234,30 @@ def evaluate(
     saved = SavedRun.read(run) if (run / RUN_FILE).exists() else None
     folder = data or (saved.data_folder if saved else None)
     if folder is None:
-        raise UserError(f"{run}: its {RUN_FILE} does not say on which data it was trained; give a folder with --data")
+        raise UserError(f"{run}: no {RUN_FILE} says on which data it was trained; give a folder with --data")
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {run} was trained on it; say with --data where the data are")
     settings, seed = task.data.Settings(), 0
+    asked = split
     if split is not None and not hasattr(settings, "split"):
         raise UserError(f"--split: found a {type(model).__name__} in {run}, whose data have no splits with names")
-    if split is None and saved and folder == saved.data_folder:
-        split = getattr(saved.config.data_settings, "split", None)
-    if split is not None:
-        settings = replace(settings, split=split)
+    if saved:
+        kept = {name: getattr(saved.config.data_settings, name) for name in task.data.reading_settings}
+        settings = replace(settings, **kept)
+        if split is None and saved.data_folder is not None and folder.resolve() == saved.data_folder.resolve():
+            split = saved.data_identity.get("split") or None
     fingerprint = task.data.fingerprint(folder, training=False, split=split)
     if saved and fingerprint == saved.data_identity.get("fingerprint"):
+        trained_on = saved.data_identity.get("split")
+        if asked is not None and asked != trained_on:
+            raise UserError(f"--split {asked}: found the rows of {trained_on} alone in {folder}; expected others")
         settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
         if results is not None and not tree:
             raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
-    elif data is None:
+    elif data is None and asked is None:
         print(f"note: the files in {folder} have changed since training")
+    if split is not None:
+        settings = replace(settings, split=split)
     for rows in ("test", "gen"):
         if getattr(settings, rows, True) is False:
             print(f"note: data.{rows}=false left these rows unread in training; they are read now")
@@ -253,15 +268,16 @@ def evaluate(
     with bar("scoring", loaded.evaluation_rows()) as scoring:
         scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
     _print_scores(f"{run} on {folder}", scores)
-    if results is not None and trained is not None:
-        options = ["--data", str(folder), *(["--tree"] if tree else []), "--results", str(results)]
-        command = shlex.join(["edge-transformer", "evaluate", str(run), *options])
-        rows = f"{folder.resolve().name}{', parents as trees' if tree else ''}"
-        hashed = f"{fingerprint}{'-tree' if tree else ''}"
-        append_record(results, scored_elsewhere(trained, rows, hashed, scores, command))
     if predictions is not None and isinstance(loaded, Seq2SeqData):
         loaded.write_predictions(predictions)
         print(f"written: {predictions}")
+    if results is not None and trained is not None:
+        options = ["--data", str(folder), *(["--split", asked] if asked else []), *(["--tree"] if tree else [])]
+        command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])
+        rows = f"{folder.resolve().name}{f' {asked}' if asked else ''}{', parents as trees' if tree else ''}"
+        scored = loaded.identity().get("scored")
+        hashed = f"{fingerprint}{'-tree' if tree else ''}"
+        append_record(results, scored_elsewhere(trained, rows, hashed, scores, command, scored))
 
 
 @app.command()
@@ -290,15 +306,25 @@ def experiment(
     file: Annotated[Path, typer.Argument(help="Experiment file.", show_default=False)],
     jobs: Annotated[int, typer.Option(min=1, help="Runs side by side, each with one thread.")] = 2,
     runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of records to use instead. With a new one and new --runs all is trained again.",
+            show_default="what FILE says",
+        ),
+    ] = None,
 ) -> None:
     """Do all runs of an experiment file that its results do not have yet. Can be stopped and started again.
 
     Example: `edge-transformer experiment experiments/clutrr.yaml`
+
+    All again, whatever results there are: `edge-transformer experiment experiments/clutrr.yaml
+    --results again/clutrr.jsonl --runs again/runs`
     """
     from .experiment import Experiment, run_experiment
 
     try:
-        done = run_experiment(Experiment.read(file), jobs, runs)
+        done = run_experiment(Experiment.read(file, results), jobs, runs)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from there", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .attention import packed_triangular_attention, resolve_engine
+from .decoder_checks import check_rows
 from .decoder_kernel import NativeMemory
 from .decoder_memory import PlainMemory
 from .layers import EdgeTransformerLayer
@@ -101,10 +102,7 @@ class EdgeCache:
 
     def reorder(self, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        if index.dim() != 1:
-            raise ValueError(f"index must be [rows], but its shape is {list(index.shape)}")
-        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.rows:
-            raise ValueError(f"index must name rows from 0 to {self.rows - 1}")
+        check_rows(index, self.rows)
         for memory in self._remembered:
             memory.reorder(index, self.nodes)
         self._mask = None if self._mask is None else self._mask[index]

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,11 @@ class Experiment:
     generate: tuple[GeneratedData, ...] = ()  # made first, where they are not there
 
     @classmethod
-    def read(cls, path: str | Path) -> Experiment:
-        """Read and check an experiment file."""
+    def read(cls, path: str | Path, results: str | Path | None = None) -> Experiment:
+        """Read and check an experiment file. `results` is a file of records to use instead of the one it names."""
         experiment = from_dict(cls, read_yaml(Path(path)), str(path))
+        if results is not None:
+            experiment = replace(experiment, results=str(results))
         try:
             get_task(experiment.task)
         except UserError as error:

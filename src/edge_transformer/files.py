@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from .errors import UserError
+
 try:
     import fcntl
 except ImportError:  # Windows has no such locks; there, two processes in one folder or file are the user's to avoid
@@ -76,6 +78,13 @@ def obstacle(path: str | Path) -> str | None:
     except OSError as error:
         return f"that {folder} cannot be written to ({error.strerror})"
     return None
+
+
+def check_writable(option: str, path: str | Path | None) -> None:
+    """Refuse a file that an option names and that could not be written, before the work is done for it."""
+    what = None if path is None else obstacle(path)
+    if what:
+        raise UserError(f"{option} {path}: found {what}; expected a place where a file can be written")
 
 
 def lock(path: str | Path) -> IO[bytes] | None:

@@ -170,14 +170,27 @@ def joint_fingerprint(*fingerprints: str) -> str:
     return " ".join(filter(None, fingerprints))
 
 
-def scored_elsewhere(record: Record, rows: str, fingerprint: str, metrics: Mapping[str, float], command: str) -> Record:
+def scored_elsewhere(
+    record: Record,
+    rows: str,
+    fingerprint: str,
+    metrics: Mapping[str, float],
+    command: str,
+    scored: str | None = None,
+) -> Record:
     """The record of a trained model's scores on other test rows than its record has, or as predicted in another way.
 
-    `rows` names them for people, `fingerprint` tells them apart.
+    `rows` names them for people, `fingerprint` tells them apart; `scored` says which of them, where it is not all.
     """
+    about = {name: value for name, value in record.data.items() if name != "scored"}
     return replace(
         record,
-        data={**record.data, "tested": rows, "tested_fingerprint": fingerprint},
+        data={
+            **about,
+            "tested": rows,
+            "tested_fingerprint": fingerprint,
+            **({} if scored is None else {"scored": scored}),
+        },
         metrics=dict(metrics),
         command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -6,6 +6,7 @@ Everything here follows from the records and from paper_results.yaml: the same r
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -167,7 +168,7 @@ def _trials(table: ResultTable) -> str:
     if not metrics:
         return ""
     # What all trials have in common is said once: their own options are what they differ in.
-    options = [row.options.split(", ") if row.options else [] for row in table.trials]
+    options = [[each for each in re.split(r", (?=[\w.]+=)", row.options) if each] for row in table.trials]
     common = [each for each in options[0] if all(each in others for others in options)]
     lines = [["Preset", "Runs", *map(escape, metrics)], [":--", *["--:"] * (len(metrics) + 1)]]
     for row, own in zip(table.trials, options, strict=True):

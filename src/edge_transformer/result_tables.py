@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import count
 from typing import Any, TypeVar
 
 import yaml
@@ -94,10 +95,9 @@ def result_tables(records: Sequence[Record]) -> list[ResultTable]:
     for title, groups in by_title.items():
         for group in groups:
             table = _result_table(group, title + _distinction(group, groups))
-            name = table.name
-            while table.name in tables:  # two titles that differ in signs only
-                table = replace(table, name=f"{name}-{len(tables)}")
-            tables[table.name] = table
+            names = (f"{table.name}-{number}" if number > 1 else table.name for number in count(1))
+            name = next(name for name in names if name not in tables)  # titles may differ in signs only
+            tables[name] = replace(table, name=name)
     return list(tables.values())
 
 

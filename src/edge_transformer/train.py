@@ -39,6 +39,10 @@ LOCK_FILE, STATUS_FILE = "lock", "status.json"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
 
+class _ScoringStopped(Exception):
+    """A signal came while the model was scored."""
+
+
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
     """Linear warm-up, then linear decay to 0. `step` counts from 0.
 
@@ -97,23 +101,28 @@ class Trainer:
         saved = self._started = time.monotonic()
         self.time.start()
         with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
-            while self.step < self.total_steps:
-                self._train_step(shown)
-                self.time.stop()
-                finished_epochs, rest = divmod(self.step, self.batches_an_epoch)
-                last = self.step == self.total_steps
-                if last or (rest == 0 and finished_epochs % self.config.evaluate_every == 0):
-                    self._evaluate(finished_epochs + (rest > 0), last)
+            while not self._is_done():
+                if not self._scores_are_due():  # as they are where scoring was stopped
+                    self._train_step(shown)
                     self.time.stop()
-                    if after_evaluation:
-                        after_evaluation(self.history[-1])
+                if self._scores_are_due() and self._evaluate(stopped) and after_evaluation:
+                    after_evaluation(self.history[-1])
                 stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
-                if stop or last or due:
+                if stop or due or self._is_done():
                     self.save_checkpoint()
                     saved = time.monotonic()
-                if stop and not last:
+                if stop and not self._is_done():
                     return None
         return self._finish()
+
+    def _scores_are_due(self) -> bool:
+        """Whether the last step is one after which the model is scored, and that has not been done."""
+        epochs, rest = divmod(self.step, self.batches_an_epoch)
+        due = self.step == self.total_steps or (self.step > 0 and not rest and epochs % self.config.evaluate_every == 0)
+        return due and (not self.history or self.history[-1]["step"] != self.step)
+
+    def _is_done(self) -> bool:
+        return self.step == self.total_steps and not self._scores_are_due()
 
     def _train_step(self, shown: Bar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
@@ -208,13 +217,29 @@ class Trainer:
             self.model.train()
             _copy(own, self.model)
 
-    def _evaluate(self, epoch: int, last: bool) -> None:
-        """Score the model: on everything after the last epoch, before that on what the task looks at midway."""
+    def _evaluate(self, stopped: list[int]) -> bool:
+        """Score the model: on everything after the last epoch, before that on what the task looks at midway.
+
+        False where a signal in `stopped` ended that: it may take long, and begins anew when the run is resumed. Where
+        there are several processes they all score to the end, as each would wait for the others.
+        """
         rows, evaluate = self.data.midway_rows, self.data.evaluate_midway
-        if last:
+        if self.step == self.total_steps:
             rows, evaluate = self.data.evaluation_rows, self.data.evaluate
-        with self._scored_weights(), bar("scoring", rows()) as shown:
-            scores = evaluate(self.wrapped, self.device, shown.advance)
+
+        def advance(count: int) -> None:
+            shown.advance(count)
+            if stopped and self.fabric.world_size == 1:
+                raise _ScoringStopped
+
+        try:
+            with self._scored_weights(), bar("scoring", rows()) as shown:
+                scores = evaluate(self.wrapped, self.device, advance)
+        except _ScoringStopped:
+            return False
+        finally:
+            self.time.stop()
+        epoch = -(-self.step // self.batches_an_epoch)
         loss = self.loss_sum / self.loss_weight
         self.loss_sum = self.loss_weight = 0.0
         self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
@@ -223,6 +248,7 @@ class Trainer:
             listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
             console.print(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True)
         self._write_status()
+        return True
 
     def _finish(self) -> Record:
         """Save the trained model and the record of the run."""

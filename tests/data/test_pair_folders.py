@@ -96,10 +96,12 @@ def test_scan(tmp_path: Path) -> None:
     assert files.corpus([("I_JUMP",)]) == "scan"
     write_scan(tmp_path, "simple")
     assert pair_files(folder, "simple").read(["train"])["train"][0].source == ("simple", "jump")
-    with pytest.raises(UserError, match=r"found the splits mcd1, simple; expected data\.split to name one"):
+    with pytest.raises(UserError, match=r"found the splits mcd1, simple; expected one of them to be named"):
         pair_files(folder)
-    with pytest.raises(UserError, match=r"expected data\.split=mcd2 to be one of them"):
-        pair_files(folder, "mcd2")
+    for find in (pair_files, pair_paths):
+        with pytest.raises(UserError, match="found the splits mcd1, simple; expected mcd2 to be one of them"):
+            find(folder, "mcd2")
+    assert [path.name for path in pair_paths(folder, "mcd1")] == ["tasks_test_mcd1.txt", "tasks_train_mcd1.txt"]
     assert len(pair_paths(folder)) == 4
 
 

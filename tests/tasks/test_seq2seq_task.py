@@ -17,7 +17,9 @@ from edge_transformer import load
 from edge_transformer.cli import app
 from edge_transformer.data.pair_table import BY_EDGES, BY_NODES
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.records import read_records
 from edge_transformer.run import Hardware, RunConfig
+from edge_transformer.tasks import translator
 from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
 from edge_transformer.tasks.translator import Translator
 from edge_transformer.train import Trainer
@@ -168,6 +170,23 @@ def test_long_training_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
     ]
     fits = Seq2SeqData.load(write(tmp_path, train=[("jump " * 300, "JUMP " * 212)]), Seq2SeqSettings(), 1)
     assert fits.train_rows == 1
+
+
+def test_pairs_that_need_too_much_memory_are_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = ("jump " * 9, "JUMP " * 9)
+    data = write(tmp_path, train=ROWS, dev=[*ROWS[:2], long], test=ROWS[:1])
+    model = Seq2SeqData.load(data, Seq2SeqSettings(), 1).new_model(SMALL)
+    monkeypatch.setattr(translator, "MAX_DECODE_NUMBERS", model._cached_numbers(17))
+    message = (
+        r"dev\.tsv:3: found a source of 9 words with a target of 9: .* expected a smaller model, or data\.test_max"
+    )
+    with pytest.raises(DataError, match=message):
+        Seq2SeqData.load(data, Seq2SeqSettings(), 1).new_model(SMALL)
+    with pytest.raises(DataError, match=message):
+        Seq2SeqData.load(data, Seq2SeqSettings(), 1, model=model)
+    Seq2SeqData.load(data, Seq2SeqSettings(test_max_target=8), 1).new_model(SMALL)
 
 
 def test_parts_without_rows_are_passed_over(tmp_path: Path) -> None:
@@ -347,6 +366,69 @@ def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     answers = result.stdout.split("\n\n")
     assert [answer.splitlines()[0].split("\t")[1] for answer in answers[:2]] == ["JUMP", "LOOK LOOK"]
     assert len(answers[0].splitlines()) == 2
+
+
+def test_a_model_is_scored_on_the_split_that_was_asked_for(tmp_path: Path) -> None:
+    def write_scan(split: str, rows: list[tuple[str, str]]) -> None:
+        for part in ("train", "test"):
+            lines = "".join(f"IN: {source} OUT: {target}\n" for source, target in rows)
+            (tmp_path / "scan" / f"tasks_{part}_{split}.txt").write_text(lines)
+
+    (tmp_path / "scan").mkdir()
+    write_scan("one", ROWS)
+    out, results = tmp_path / "run", tmp_path / "records.jsonl"
+    trainer = make_trainer(tmp_path / "scan", out, **{"train.epochs": 1, "data.test_max_target": 2})
+    assert trainer.train() is not None
+    trainer.release_folder()
+    options = ["evaluate", str(out), "--threads", "1", "--results", str(results)]
+    for split, message in (("two", "found the splits one; expected two to be one of them"), ("one", "its record has")):
+        result = CliRunner().invoke(app, [*options, "--split", split])
+        assert isinstance(result.exception, UserError)
+        assert message in str(result.exception)
+    write_scan("two", [(source, "JUMP JUMP JUMP") for source, _ in ROWS])
+    result = CliRunner().invoke(app, [*options, "--split", "two"])
+    assert result.exit_code == 0, result
+    assert "have changed" not in result.output
+    [record] = read_records(results)
+    assert record.data["tested"] == "scan two"
+    assert "scored" not in record.data  # in training it was targets of at most 2 words; now it is all
+    assert "--split two" in record.command
+    # The split that was trained on is taken where several are there, however the folder is written.
+    result = CliRunner().invoke(app, ["evaluate", str(out), "--data", str(out / ".." / "scan")])
+    assert result.exit_code == 0, result
+    result = CliRunner().invoke(app, ["evaluate", str(out), "--results", str(tmp_path)])
+    assert "found a folder at" in str(result.exception)
+
+
+def test_pairs_in_columns_have_one_split(trained: Path, folder: Path) -> None:
+    result = CliRunner().invoke(app, ["evaluate", str(trained), "--split", "other"])
+    found = f"--split other: found the rows of {folder.name} alone in {folder}; expected others"
+    assert str(result.exception) == found
+
+
+def test_queries_of_the_field_that_was_trained_on_are_scored(tmp_path: Path) -> None:
+    def query(name: str) -> str:
+        return f"SELECT count(*) WHERE {{ {name} a film.actor }}"
+
+    rows = [
+        {"questionPatternModEntities": f"Is M0 {n}", "sparqlPatternModEntities": query("M0"), "sparql": query("ns:m.1")}
+        for n in range(6)
+    ]
+    (tmp_path / "dataset.json").write_text(json.dumps(rows))
+    splits = {"trainIdxs": [0, 1, 2, 3], "devIdxs": [4], "testIdxs": [5]}
+    (tmp_path / "one.json").write_text(json.dumps(splits))
+    (tmp_path / "two.json").write_text(json.dumps({**splits, "devIdxs": [5], "testIdxs": [4]}))
+    changes = {"train.epochs": 1, "data.query": "sparql", "data.split": "one"}
+    trainer = make_trainer(tmp_path, tmp_path / "run", **changes)
+    assert trainer.train() is not None
+    trainer.release_folder()
+    said = tmp_path / "said.jsonl"
+    options = ["--split", "two", "--predictions", str(said)]
+    result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), *options])
+    assert result.exit_code == 0, result
+    golds = {json.loads(line)["gold"] for line in said.read_text().splitlines()}
+    assert len(golds) == 1
+    assert "M0" not in golds.pop()
 
 
 # --- queries ----------------------------------------------------------------------------------------------------------

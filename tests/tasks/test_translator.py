@@ -66,6 +66,16 @@ def test_description_leads_back_to_the_model(kind: str, one: bool) -> None:
     assert model.network.output.out_features == (10 if one else 3)
 
 
+def test_words_of_targets_alone_are_not_known_in_questions() -> None:
+    words = Vocab.of([*WORDS, ".", "where"])
+    model = Translator(SMALL, words, lower_case=True, only_targets=["where", "."]).eval()
+    for each in (model, Translator.from_description(model.description()).eval()):
+        [found] = each.translate(["Where did m0 marry m1 ."])
+        assert (found.unknown, found.left_out) == (("Where",), (".",))
+    old = {name: value for name, value in model.description().items() if name != "only_targets"}
+    assert Translator.from_description(old).is_known("where")
+
+
 def test_answers_do_not_depend_on_what_is_asked_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make(1)
     questions = ["did", "did m0 marry m1", "m0 , m1", "child", "did m0 Bob"]
@@ -81,6 +91,10 @@ def test_answers_do_not_depend_on_what_is_asked_beside_them(monkeypatch: pytest.
         model.translate([question])[0].target for question in questions
     ]
     assert list(model._decoded_together([[2], [2, 2], [2]], [3, 3, 3], 1)) == [[0], [2], [1]]
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "DECODE_ROWS", 6)  # sequences, not texts
+    assert [len(rows) for rows in model._decoded_together([[2]] * 5, [3] * 5, beams=3)] == [2, 2, 1]
+    assert [len(rows) for rows in model._decoded_together([[2]] * 2, [3] * 2, beams=9)] == [1, 1]
 
 
 def test_limits() -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..decoder import check_decoding, check_pair, check_step
+from ..decoder_checks import check_decoding, check_pair, check_rows, check_step
 from ..dropout import add_dropout
 from ..encoder import Stack
 from ..feed_forward import FeedForward
@@ -163,6 +163,7 @@ class KeyValueCache:
         self.rows = len(source)
         self.steps = 0  # target nodes so far
         self._mask, self._limit = source_mask, limit
+        self._read = torch.arange(self.rows, device=source.device)  # the number of each row's source
         self._stack = stack
         # Tied layers have the same keys and values of the source.
         self._source = [torch.stack(layer.cross.parts(source)) for layer in self._layers(len(stack.layers))]
@@ -193,14 +194,13 @@ class KeyValueCache:
 
     def reorder(self, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        if index.dim() != 1:
-            raise ValueError(f"index must be [rows], but its shape is {list(index.shape)}")
-        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.rows:
-            raise ValueError(f"index must name rows from 0 to {self.rows - 1}")
-        self._source = [parts.index_select(1, index) for parts in self._source]
-        self._target = [parts.index_select(1, index) for parts in self._target]
-        self._mask = None if self._mask is None else self._mask[index]
-        self.rows = len(index)
+        check_rows(index, self.rows)
+        self._target = [_take(parts, index, parts[:, :, :, : self.steps]) for parts in self._target]
+        read = self._read[index]
+        if not torch.equal(read, self._read):  # the rows of a beam have one source, and change places among themselves
+            self._source = [_take(parts, index, parts) for parts in self._source]
+            self._mask = None if self._mask is None else self._mask[index]
+        self.rows, self._read = len(index), read
 
     def _make_room(self) -> None:
         room = self._target[0].shape[3]
@@ -212,6 +212,16 @@ class KeyValueCache:
         for depth, before in enumerate(self._target):
             self._target[depth] = before.new_empty((*before.shape[:3], wanted, before.shape[4]))
             self._target[depth][:, :, :, :room] = before
+
+
+def _take(parts: Tensor, index: Tensor, used: Tensor) -> Tensor:
+    """Keys and values, `[2, rows, ...]`, of other rows; `used` is the part that is. Rows that stay are not touched."""
+    if len(index) != parts.shape[1]:
+        return parts.index_select(1, index)
+    (moved,) = torch.where(index != torch.arange(len(index), device=index.device))
+    if len(moved):
+        used.index_copy_(1, moved, used.index_select(1, index[moved]))
+    return parts
 
 
 class TransformerSeq2Seq(nn.Module):

@@ -70,12 +70,10 @@ def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
     form, splits = _splits(folder)
     if form == OTHER:  # such a folder has one split, whose name can be given to it
         return PairFiles(split or folder.resolve().name, splits[""], form)
-    names = ", ".join(splits) or "none"
     if split is None and len(splits) != 1:
-        raise UserError(f"{folder}: found the splits {names}; expected data.split to name one (--set data.split=NAME)")
-    chosen = next(iter(splits)) if split is None else split
-    if chosen not in splits:
-        raise UserError(f"{folder}: found the splits {names}; expected data.split={chosen} to be one of them")
+        how = "train --set data.split=NAME, evaluate --split NAME"
+        raise UserError(f"{folder}: found the splits {_listed(splits)}; expected one of them to be named ({how})")
+    chosen = next(iter(splits)) if split is None else _known(folder, split, splits)
     return PairFiles(chosen, splits[chosen], form, _dataset(folder) if form == CFQ else None)
 
 
@@ -91,7 +89,8 @@ def pair_paths(folder: str | Path, split: str | None = None) -> list[Path]:
     """The files of one split of a folder, or of all of them: what its fingerprint is taken of."""
     folder = _checked(folder)
     form, splits = _splits(folder)
-    splits = {split: splits[split]} if split in splits else splits
+    if split is not None and form != OTHER:
+        splits = {split: splits[_known(folder, split, splits)]}
     paths = {path for files in splits.values() for path in files.values()}
     dataset = _dataset(folder) if form == CFQ else None
     return [*([dataset] if dataset else []), *sorted(paths)]
@@ -100,6 +99,17 @@ def pair_paths(folder: str | Path, split: str | None = None) -> list[Path]:
 def has_training_rows(folder: str | Path) -> bool:
     """Whether a folder has rows to train on, in any of its splits."""
     return any("train" in files for files in _splits(_checked(folder))[1].values())
+
+
+def _known(folder: Path, split: str, splits: Iterable[str]) -> str:
+    """The name of a split, which must be one of those that there are."""
+    if split not in splits:
+        raise UserError(f"{folder}: found the splits {_listed(splits)}; expected {split} to be one of them")
+    return split
+
+
+def _listed(splits: Iterable[str]) -> str:
+    return ", ".join(splits) or "none"
 
 
 def _checked(folder: str | Path) -> Path:

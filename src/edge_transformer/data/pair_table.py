@@ -42,14 +42,12 @@ class PairBatch:
     source_mask: Tensor | None  # (B, S), where some sources are shorter
     target: Tensor  # (B, T), with the end of the sequence; shorter ones go on with it
     wanted: Tensor  # (B, T), the same with IGNORED after the end
-    rows: Tensor  # (B,) their numbers in the table
+    rows: Tensor  # (B,) their numbers in the table, wherever the others are
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on another device."""
         mask = None if self.source_mask is None else self.source_mask.to(device)
-        return PairBatch(
-            self.source.to(device), mask, self.target.to(device), self.wanted.to(device), self.rows.to(device)
-        )
+        return PairBatch(self.source.to(device), mask, self.target.to(device), self.wanted.to(device), self.rows)
 
 
 class PairTable:

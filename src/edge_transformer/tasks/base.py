@@ -96,6 +96,7 @@ class TaskData(ABC):
     """The rows of a task, as the training loop needs them."""
 
     Settings: ClassVar[type]  # a frozen dataclass, the `data:` section of a preset
+    reading_settings: ClassVar[tuple[str, ...]] = ()  # those that say what a row is, wherever a trained model is scored
     folder: Path | None = None  # where they were read from, as an absolute path
 
     @classmethod

@@ -61,6 +61,7 @@ class Seq2SeqData(TaskData):
     """Pairs as tensors, and how a model is trained and scored on them."""
 
     Settings: ClassVar[type] = Seq2SeqSettings
+    reading_settings = ("query",)
 
     def __init__(
         self,
@@ -101,8 +102,11 @@ class Seq2SeqData(TaskData):
                 Vocab.of(sources | targets if one else sources),
                 None if one else Vocab.of(targets),
             )
+            self._only_targets = frozenset(targets - sources) if one else frozenset()
         else:
             self.source, self.target = model.source, None if model.one_vocabulary else model.target
+            self._only_targets = model.only_targets
+            self._check_room(model)
 
     @classmethod
     def load(
@@ -124,7 +128,9 @@ class Seq2SeqData(TaskData):
         if wanted in ([], ["train"]) and not settings.held_out:
             raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
         notes: list[str] = []
-        splits = files.read(wanted, progress, settings.query, notes.append)
+        # A model that was trained on the queries of one field can be scored on files without fields.
+        query = settings.query if model is None or files.dataset else None
+        splits = files.read(wanted, progress, query, notes.append)
         if model is None and not splits["train"]:
             raise UserError(f"{files.by_split['train']}: found no training rows; expected some")
         corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
@@ -193,6 +199,17 @@ class Seq2SeqData(TaskData):
             self._notes.append(f"{split}: {len(chosen):,} of {len(pairs):,} pairs are scored")
         return chosen
 
+    def _check_room(self, model: Translator) -> None:
+        """Refuse rows that could not be scored, before anything is trained for it."""
+        for split, pairs in self._splits.items():
+            setting = "data.max_target" if split == HELD_OUT else "data.test_max_target"
+            for pair in pairs:
+                memory = model.excessive_memory(len(pair.source), len(pair.target))
+                if memory:
+                    words = f"a source of {len(pair.source)} words with a target of {len(pair.target)}"
+                    expected = f"a smaller model, or {setting} to leave the pair out"
+                    raise DataError(pair.path, pair.line, f"{words}: {memory}", expected)
+
     def _texts(self, pair: Pair) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self._cased(pair.source), self._cased(pair.target)
 
@@ -253,7 +270,15 @@ class Seq2SeqData(TaskData):
 
     def new_model(self, settings: Mapping[str, Any]) -> Translator:
         longest = max(len(pair.target) for pair in self._train)
-        model = Translator(settings, self.source, self.target, lower_case=self._lower_case, longest=longest)
+        model = Translator(
+            settings,
+            self.source,
+            self.target,
+            lower_case=self._lower_case,
+            longest=longest,
+            only_targets=self._only_targets,
+        )
+        self._check_room(model)
         self._cost = BY_EDGES if model.has_edge_states else BY_NODES
         return model
 

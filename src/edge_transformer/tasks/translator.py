@@ -97,13 +97,16 @@ class Translator(TaskModel):
         *,
         lower_case: bool = False,
         longest: int = MAX_WORDS // 2,
+        only_targets: Iterable[str] = (),
     ) -> None:
-        """Without `target` both sides have one vocabulary. `longest` is the length of the longest target in training:
-        twice as many words are said at most, where nothing else is asked for.
+        """Without `target` both sides have one vocabulary, and `only_targets` are its words that no source in training
+        has. `longest` is the length of the longest target in training: twice as many words are said at most, where
+        nothing else is asked for.
         """
         super().__init__()
         self.settings, self.lower_case, self.longest = dict(settings), lower_case, longest
         self.source, self.one_vocabulary = source, target is None
+        self.only_targets = frozenset(only_targets)
         self.target = source if target is None else target
         options = model_options(settings, TranslatorOptions)
         config = encoder_config(settings, TranslatorOptions, TRANSLATOR_KINDS)
@@ -135,6 +138,7 @@ class Translator(TaskModel):
             "target": None if self.one_vocabulary else list(self.target),
             "lower_case": self.lower_case,
             "longest": self.longest,
+            "only_targets": sorted(self.only_targets),
         }
 
     @classmethod
@@ -146,6 +150,7 @@ class Translator(TaskModel):
             None if target is None else Vocab(target),
             lower_case=description["lower_case"],
             longest=description["longest"],
+            only_targets=description.get("only_targets", ()),  # models of before do not tell
         )
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -257,7 +262,8 @@ class Translator(TaskModel):
 
     def is_known(self, word: str) -> bool:
         """Whether a source in training has the word."""
-        return self._cased(word) in self.source
+        cased = self._cased(word)
+        return cased in self.source and cased not in self.only_targets
 
     def _cased(self, word: str) -> str:
         return word.lower() if self.lower_case else word
@@ -273,13 +279,19 @@ class Translator(TaskModel):
 
     def _excess(self, question: Question, how: Decoding) -> tuple[str, str] | None:
         """What is found, and what is expected, where decoding a question would need too much memory."""
-        numbers = how.beams * self._cached_numbers(len(question.words) + self._limit(how))
-        if not question.words or numbers <= MAX_DECODE_NUMBERS:
+        memory = self.excessive_memory(len(question.words), self._limit(how), how.beams) if question.words else None
+        if memory is None:
             return None
         found = f"{len(question.words)} words, and up to {self._limit(how)} to say with a beam of {how.beams}"
+        return f"{found}: {memory}", "fewer words, a lower limit or a narrower beam"
+
+    def excessive_memory(self, words: int, limit: int, beams: int = 1) -> str | None:
+        """How much would have to be remembered of a source of so many words and of what is said, if it is too much."""
+        numbers = beams * self._cached_numbers(words + limit)
+        if numbers <= MAX_DECODE_NUMBERS:
+            return None
         gigabytes = 4 / 1e9  # a number has 4 bytes
-        room = f"{numbers * gigabytes:.0f} GB to remember, {MAX_DECODE_NUMBERS * gigabytes:.0f} GB at most"
-        return f"{found}: {room}", "fewer words, a lower limit or a narrower beam"
+        return f"{numbers * gigabytes:.0f} GB to remember, {MAX_DECODE_NUMBERS * gigabytes:.0f} GB at most"
 
     def _translate(self, questions: Sequence[Question], how: Decoding) -> list[list[Translation]]:
         for number, question in enumerate(questions, start=1):
@@ -373,7 +385,7 @@ class Translator(TaskModel):
             length, most = len(sources[row // copies]), limits[row // copies]
             longest, limit = max(longest, length), max(limit, most)
             sequences = (len(together) + 1) * beams
-            if together and (len(together) >= DECODE_ROWS or not self._have_room(sequences, longest, limit)):
+            if together and (sequences > DECODE_ROWS or not self._have_room(sequences, longest, limit)):
                 yield together
                 together, longest, limit = [], length, most
             together.append(row)
