@@ -1,6 +1,6 @@
 """docs/speed.md and its figure from benchmarks/speed.json, which `edge-transformer bench` writes on an idle machine.
 
-edge-transformer bench --json benchmarks/speed.json && python benchmarks/speed_page.py
+The page names the commands.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from edge_transformer.cli import app
 from edge_transformer.data.kinship import generate
 from edge_transformer.explanation.score import gold_rules
 from edge_transformer.presets import preset_names
+from edge_transformer.records import read_records
 from edge_transformer.tasks.decoding import MAX_BEAMS, MAX_SAMPLES
 from edge_transformer.tasks.dependency import TreebankSettings
 from edge_transformer.tasks.questions import MAX_WORDS
@@ -250,3 +251,14 @@ def test_what_is_said_of_decoding_is_what_was_measured() -> None:
     assert f"{time}, and {memory:.2f} of the memory that the einsum engine needs." in text
     assert f"{slower:.2f} times the time of its products and {hidden:.2g} of that memory;" in text
     assert f"computes all of every layer again, {layers:.2g} of it." in text
+
+
+def test_the_fingerprints_of_the_benchmarks_are_those_of_the_records() -> None:
+    text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `[\w/]*?(\w+)` \| (\w+) \| `([0-9a-f]{16})` \|", text, flags=re.MULTILINE)
+    records = {path.stem: read_records(path) for path in (ROOT / "results").glob("*.jsonl")}
+    known = {
+        (record.data["name"], record.task, record.data["fingerprint"]) for each in records.values() for record in each
+    }
+    assert len(found) >= 3
+    assert set(found) <= known

@@ -112,3 +112,13 @@ def test_the_speeds_are_those_of_the_benchmark_files() -> None:
     assert f"does {parsing['test sentences a second']:.0f} sentences a second" in README
     assert f"and {parsing['gen sentences a second']:.0f} of its longer `gen`" in README
     assert f"answers after {parsing['seconds to the first answer']:.1f} seconds" in README
+
+
+def test_the_scores_are_those_of_the_results() -> None:
+    results = [
+        line for line in (REPOSITORY / "RESULTS.md").read_text(encoding="utf-8").splitlines() if line[:2] == "| "
+    ]
+    scores = re.findall(r"(\d+\.\d ± \d+\.\d) \((?:[\w ]+, )?`([\w/-]+)`", README)
+    assert len(scores) >= 15
+    for score, preset in scores:
+        assert any(f"`{preset}`" in line and f" {score} " in line for line in results), (preset, score)
