@@ -55,7 +55,7 @@ def write_page(source: Path, page: Path, command: str) -> list[Path]:
 
 
 def _with_parts(bench: Bench) -> str:
-    """The command, which names the parts that it measured, also where none were named: there may be more of them now."""
+    """The command with the parts that it measured, also where it named none: there may be more of them by now."""
     if "--part" in bench.command:
         return bench.command
     parts = dict.fromkeys(f" --part {found.part}" for found in bench.measurements)
