@@ -34,7 +34,8 @@ OPTIONS: list[dict[str, Any]] = [
     for key, value, tied, norm, bias in product(("lj", "ij"), ("product", "left"), (True, False), NORMS, (True, False))
 ]
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
-FEW = [OPTIONS[0], {"key": "ij", "tied": False, "norm": "pre"}, {"value": "left", "norm": "paper"}]
+OPTIONS += [{**options, "ends": True} for options in (OPTIONS[0], OPTIONS[-1])]
+FEW = [OPTIONS[0], OPTIONS[-1], {"key": "ij", "tied": False, "norm": "pre"}, {"value": "left", "norm": "paper"}]
 some_options = pytest.mark.parametrize("options", FEW, ids=str)
 plain_and_compiled = pytest.mark.parametrize("engine", ["einsum", "auto"])  # the latter where there are kernels
 
@@ -45,10 +46,14 @@ def same_numbers_every_time() -> None:
 
 
 def make_model(
-    layers: int = 3, target_tokens: int | None = TARGET_TOKENS, engine: str = "auto", **options: Any
+    layers: int = 3,
+    target_tokens: int | None = TARGET_TOKENS,
+    engine: str = "auto",
+    ends: bool = False,
+    **options: Any,
 ) -> EdgeSeq2Seq:
     config = EdgeTransformerConfig(dim=12, heads=3, layers=layers, **options)
-    model = EdgeSeq2Seq(config, SOURCE_TOKENS, target_tokens, max_distance=5, engine=engine)
+    model = EdgeSeq2Seq(config, SOURCE_TOKENS, target_tokens, max_distance=5, ends=ends, engine=engine)
     draw_vectors(model)
     return model.eval()
 
@@ -73,15 +78,30 @@ def test_the_first_state_of_the_edges() -> None:
         assert torch.equal(edges[:, i, j], expected), (i, j)
 
 
-def test_the_edges_of_a_new_node() -> None:
-    build = DecoderInput(dim=4, max_distance=2)
-    embedded = torch.randn(2, 5, 4)
-    edges = build(torch.randn(2, 3, 3, 4), embedded)
+def test_edges_that_know_both_ends_from_the_start() -> None:
+    build, without = DecoderInput(dim=4, max_distance=2, ends=True), DecoderInput(dim=4, max_distance=2)
+    without.load_state_dict({name: value for name, value in build.state_dict().items() if "_ends" not in name})
+    source, embedded = torch.randn(2, 3, 3, 4), torch.randn(2, 5, 4)
+    added = build(source, embedded) - without(source, embedded)
+    assert build.source_ends is not None
+    assert build.target_ends is not None
+    of_nodes = [build.source_ends(source[:, i, i]) for i in range(3)]
+    of_nodes += [build.target_ends(embedded[:, t]) for t in range(5)]
+    for i, j in product(range(8), range(8)):
+        known = of_nodes[i][:, :4] + of_nodes[j][:, 4:]
+        torch.testing.assert_close(added[:, i, j], torch.zeros(2, 4) if i < 3 and j < 3 else known)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_edges_of_a_new_node(ends: bool) -> None:
+    build = DecoderInput(dim=4, max_distance=2, ends=ends)
+    source_edges, embedded = torch.randn(2, 3, 3, 4), torch.randn(2, 5, 4)
+    edges, of_nodes = build(source_edges, embedded), build.first_ends(source_edges)
     for t in range(5):
         last = 3 + t
-        new = build.new_edges(last + 1, 3, embedded[:, t])
+        new, of_nodes = build.new_edges(last + 1, 3, embedded[:, t], of_nodes)
         column, row = edges[:, :last, last].transpose(0, 1), edges[:, last, : last + 1].transpose(0, 1)
-        assert torch.equal(new, torch.cat([column, row]))
+        torch.testing.assert_close(new, torch.cat([column, row]))
 
 
 @some_options

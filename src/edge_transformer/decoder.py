@@ -4,6 +4,9 @@
     from source i        encoder's final state  one relation for all
     from target i        one relation for all   relative position i - j, plus the token where i = j
 
+With `ends`, which the paper does not have, all of them but those among source nodes also say from the start which words
+they lie between: target nodes by their tokens, source nodes by what the encoder made of them.
+
 Target node 0 stands for the beginning, node t for the t-th token; the loop edge of node t says which token comes next.
 An edge sees no pivot that comes after both of its nodes. It follows that edges among earlier nodes never change when a
 node arrives: `decoder_cache.py` builds on that.
@@ -26,9 +29,10 @@ class DecoderInput(nn.Module):
     """The first state of the decoder's edges but those among source nodes, which the encoder has made.
 
     Relative positions are clipped at `max_distance`. The first target node has a learned vector in place of a token.
+    With `ends` what is known of both nodes is added to each edge.
     """
 
-    def __init__(self, dim: int, max_distance: int = 32) -> None:
+    def __init__(self, dim: int, max_distance: int = 32, ends: bool = False) -> None:
         super().__init__()
         if max_distance < 1:
             raise ValueError(f"max_distance must be at least 1, but is {max_distance}")
@@ -36,6 +40,9 @@ class DecoderInput(nn.Module):
         self.relations = nn.Embedding(2 * max_distance + 3, dim)  # the distances, source to target, target to source
         nn.init.xavier_uniform_(self.relations.weight)
         self.beginning = nn.Parameter(torch.randn(dim))  # like the embedding of a token
+        # What a node adds to the edges that start there, and to those that end there: [..., 2 * dim].
+        self.source_ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+        self.target_ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
 
     def forward(self, source_edges: Tensor, embedded: Tensor) -> Tensor:
         """The edges of a graph of S source nodes and T target nodes: `[batch, S + T, S + T, dim]`.
@@ -50,21 +57,45 @@ class DecoderInput(nn.Module):
         loops = torch.diag_embed(embedded.transpose(1, 2)).movedim(1, -1)  # (B, T, T, dim)
         upper = relations[:sources, sources:].expand(batch, -1, -1, -1)
         lower = relations[sources:, :sources].expand(batch, -1, -1, -1)
+        inner = relations[sources:, sources:] + loops
+        if self.target_ends is not None:
+            source_starts, source_ends = self._of_sources(source_edges).transpose(0, 1).chunk(2, dim=-1)  # (B, S, dim)
+            starts, ends = self.target_ends(embedded).chunk(2, dim=-1)  # (B, T, dim)
+            upper = upper + source_starts[:, :, None] + ends[:, None]
+            lower = lower + starts[:, :, None] + source_ends[:, None]
+            inner = inner + starts[:, :, None] + ends[:, None]
         top = torch.cat([source_edges, upper], dim=2)
-        bottom = torch.cat([lower, relations[sources:, sources:] + loops], dim=2)
+        bottom = torch.cat([lower, inner], dim=2)
         return torch.cat([top, bottom], dim=1)
 
-    def new_edges(self, nodes: int, sources: int, embedded: Tensor) -> Tensor:
+    def _of_sources(self, source_edges: Tensor) -> Tensor:
+        """What the source nodes add to edges that start and end there: `[S, batch, 2 * dim]`."""
+        assert self.source_ends is not None
+        return self.source_ends(source_edges.diagonal(dim1=1, dim2=2).permute(2, 0, 1))
+
+    def first_ends(self, source_edges: Tensor) -> Tensor | None:
+        """What `new_edges` wants to know of the nodes so far, before there is a target node: of those of the source."""
+        return None if self.source_ends is None else self._of_sources(source_edges)
+
+    def new_edges(
+        self, nodes: int, sources: int, embedded: Tensor, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """The edges of the last of `nodes` nodes, in the order of `EdgeCache`: `[2 * nodes - 1, batch, dim]`.
 
-        `embedded` is what its loop edge carries, `[batch, dim]`.
+        `embedded` is what its loop edge carries, `[batch, dim]`; `ends` what earlier nodes add to edges of theirs. The
+        second result is the same with what this node adds: `[nodes, batch, 2 * dim]`.
         """
         node = torch.arange(nodes, device=embedded.device)
         last = torch.full_like(node, nodes - 1)
         numbers = torch.cat([self._relation(node, last, sources)[:-1], self._relation(last, node, sources)])
         edges = self.relations(numbers)[:, None].repeat(1, len(embedded), 1)
         edges[-1] += embedded
-        return edges
+        if self.target_ends is not None and ends is not None:
+            ends = torch.cat([ends, self.target_ends(embedded)[None]])
+            starting, ending = ends.chunk(2, dim=-1)  # (n, B, dim)
+            edges[: nodes - 1] += starting[:-1] + ending[-1]
+            edges[nodes - 1 :] += starting[-1] + ending
+        return edges, ends
 
     def _relation(self, start: Tensor, end: Tensor, sources: int) -> Tensor:
         """The number of the relation from one node to another."""
@@ -109,7 +140,7 @@ class EdgeSeq2Seq(nn.Module):
     """The encoder-decoder Edge Transformer: sequences of token numbers to sequences of token numbers.
 
     Encoder and decoder have the same shape and weights of their own. Without `target_tokens` both sides have one
-    vocabulary and one table of embeddings.
+    vocabulary and one table of embeddings. `ends` is that of `DecoderInput`.
 
     >>> import torch
     >>> model = EdgeSeq2Seq(EdgeTransformerConfig(dim=8, heads=2, layers=2), source_tokens=10).eval()
@@ -128,6 +159,7 @@ class EdgeSeq2Seq(nn.Module):
         target_tokens: int | None = None,
         *,
         max_distance: int = 32,
+        ends: bool = False,
         output_bias: bool = False,
         engine: str = "auto",
     ) -> None:
@@ -135,7 +167,7 @@ class EdgeSeq2Seq(nn.Module):
         self.config = config
         self.source_input = TokenSequenceInput(source_tokens, config.dim, max_distance)
         self.target_tokens = None if target_tokens is None else nn.Embedding(target_tokens, config.dim)
-        self.decoder_input = DecoderInput(config.dim, max_distance)
+        self.decoder_input = DecoderInput(config.dim, max_distance, ends)
         self.encoder = EdgeTransformer(config, engine)
         self.decoder = EdgeDecoder(config, engine)
         self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
@@ -168,14 +200,17 @@ class EdgeSeq2Seq(nn.Module):
         `limit` is how many steps will be made at most, where that is known: no more memory than these need is taken.
         """
         check_decoding(self, source, source_mask)
-        return self.decoder.start(self.encoder(self.source_input(source), source_mask), source_mask, limit)
+        source_edges = self.encoder(self.source_input(source), source_mask)
+        state = self.decoder.start(source_edges, source_mask, limit)
+        state.ends = self.decoder_input.first_ends(source_edges)
+        return state
 
     @torch.no_grad()
     def step(self, state: EdgeCache, tokens: Tensor | None) -> Tensor:
         """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
         check_step(state.steps, state.rows, tokens)
         embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
-        new = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded)
+        new, state.ends = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded, state.ends)
         return self.output(self.decoder.final_norm(state.extend(new)))
 
     @torch.no_grad()

@@ -48,6 +48,7 @@ class EdgeCache:
         self._layers = [layer for layer in layers if isinstance(layer, EdgeTransformerLayer)]
         self.rows, self.sources = source_edges.shape[:2]
         self.steps = 0  # target nodes so far
+        self.ends: Tensor | None = None  # what the nodes add to new edges of theirs, for `DecoderInput`: (n, B, ...)
         self._limit = limit
         self._mask = node_mask
         capacity = self.sources + (FIRST_TARGETS if limit is None else min(FIRST_TARGETS, limit))
@@ -105,6 +106,7 @@ class EdgeCache:
         check_rows(index, self.rows)
         for memory in self._remembered:
             memory.reorder(index, self.nodes)
+        self.ends = None if self.ends is None else self.ends.index_select(1, index)
         self._mask = None if self._mask is None else self._mask[index]
         self.rows = len(index)
 

@@ -44,7 +44,7 @@ _ADDED_TO_COGS: dict[str, Any] = {
     "exchanged_evenly": False,
     "exchanged_words": 0.0,
 }
-_ADDED_TO_SEQ2SEQ: dict[str, Any] = {"query": None}
+_ADDED_TO_SEQ2SEQ: dict[str, Any] = {"data": {"query": None}, "model": {"ends": False}}
 UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("clutrr", "edge"): {
         "model": {
@@ -83,7 +83,7 @@ UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     **{
         ("dependency", model): {"model": {"word_dim": None}} for model in ("edge", "transformer", "universal", "bilstm")
     },
-    **{("seq2seq", model): {"data": _ADDED_TO_SEQ2SEQ} for model in ("edge", "transformer", "universal")},
+    **{("seq2seq", model): _ADDED_TO_SEQ2SEQ for model in ("edge", "transformer", "universal")},
 }
 
 

@@ -76,6 +76,17 @@ def test_words_of_targets_alone_are_not_known_in_questions() -> None:
     assert Translator.from_description(old).is_known("where")
 
 
+def test_edges_that_know_both_ends() -> None:
+    model = make(ends=True)
+    again = Translator.from_description(model.description()).eval()
+    again.load_state_dict(model.state_dict())
+    found = model.candidates(["did m0", "m0 marry m1"], 2, beams=3)
+    assert again.candidates(["did m0", "m0 marry m1"], 2, beams=3) == found
+    assert len(list(model.parameters())) == len(list(make().parameters())) + 2
+    with pytest.raises(UserError, match=r"model\.ends: found a transformer model; expected one that has edges"):
+        make(kind="transformer", ends=True)
+
+
 def test_answers_do_not_depend_on_what_is_asked_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make(1)
     questions = ["did", "did m0 marry m1", "m0 , m1", "child", "did m0 Bob"]

@@ -40,6 +40,7 @@ class TranslatorOptions:
     """What a translator's `model:` section has besides the settings of its layers."""
 
     max_distance: int = 32  # relative positions are clipped here
+    ends: bool = False  # Edge Transformer: a decoder's edges know from the start which words they lie between
 
     def __post_init__(self) -> None:
         require_positive(self, "max_distance")
@@ -118,7 +119,9 @@ class Translator(TaskModel):
                     raise UserError(
                         f"model.{name}: found 1; expected 2 or more: with one layer no word sees the source"
                     )
-            self.network = EdgeSeq2Seq(config, *counts, max_distance=options.max_distance)
+            self.network = EdgeSeq2Seq(config, *counts, max_distance=options.max_distance, ends=options.ends)
+        elif options.ends:
+            raise UserError(f"model.ends: found a {settings['kind']} model; expected one that has edges")
         else:
             self.network = TransformerSeq2Seq(config, *counts)
 
