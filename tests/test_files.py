@@ -190,8 +190,8 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
 
 @posix
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = "import sys, runpy; kept = runpy.run_path(sys.argv[1])['lock'](sys.argv[2]); assert kept; print('held')"
-    command = [sys.executable, "-c", code, files.__file__, str(tmp_path / "lock")]
+    code = "import sys; from edge_transformer.files import lock; kept = lock(sys.argv[1]); assert kept; print('held')"
+    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "held\n"
     held = lock(tmp_path / "lock")
