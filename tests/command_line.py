@@ -15,6 +15,16 @@ from edge_transformer import cli
 
 SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
 
+TINY = {
+    "model.dim": 8,
+    "model.heads": 2,
+    "model.layers": 1,
+    "model.min_layers": 1,
+    "train.epochs": 2,
+    "train.batch_size": 20,
+}
+SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
+
 
 class Result(NamedTuple):
     code: int
@@ -56,5 +66,20 @@ def generate_small(folder: Path) -> Path:
     return folder
 
 
+def train_small(families: Path, folder: Path) -> tuple[Path, Result]:
+    """Train a tiny model in a folder, its record in results.jsonl beside it: the folder, and what was printed."""
+    results = folder.parent / "results.jsonl"
+    arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
+    result = run("train", "clutrr", *arguments, "--seed", "4")
+    assert result.code == 0, result
+    return folder, result
+
+
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in re.split("[│┃|]", line)[1:-1]]
+
+
+def scores(text: str) -> dict[str, str]:
+    """The table of scores in what a command printed."""
+    rows = [row for row in map(cells, text.splitlines()) if row]
+    return dict(zip(rows[0], rows[1], strict=True))

@@ -13,24 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.main import get_command
 
 import edge_transformer as et
-from command_line import SMALL, Result, cells, generate_small, refused, run
+from command_line import SETTINGS, TINY, Result, generate_small, refused, run, scores, train_small
 from edge_transformer import cli
-from edge_transformer.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TINY = {
-    "model.dim": 8,
-    "model.heads": 2,
-    "model.layers": 1,
-    "model.min_layers": 1,
-    "train.epochs": 2,
-    "train.batch_size": 20,
-}
-SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
 
 
@@ -41,12 +30,7 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    results = folder.parent / "results.jsonl"
-    arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
-    result = run("train", "clutrr", *arguments, "--seed", "4")
-    assert result.code == 0, result
-    return folder, result
+    return train_small(families, tmp_path_factory.mktemp("runs") / "run")
 
 
 # --- help -------------------------------------------------------------------------------------------------------------
@@ -108,12 +92,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
     assert "Traceback" not in result.err
 
 
-# --- train, evaluate, predict -----------------------------------------------------------------------------------------
-
-
-def scores(text: str) -> dict[str, str]:
-    rows = [row for row in map(cells, text.splitlines()) if row]
-    return dict(zip(rows[0], rows[1], strict=True))
+# --- train, predict ---------------------------------------------------------------------------------------------------
 
 
 def test_train(trained: tuple[Path, Result], families: Path) -> None:
@@ -160,139 +139,9 @@ def test_another_run_in_the_folder_is_refused(trained: tuple[Path, Result], fami
     assert message.startswith(f"{folder}: holds another run")
 
 
-def test_evaluate_says_what_training_said(trained: tuple[Path, Result], families: Path) -> None:
-    folder, result = trained
-    again = run("evaluate", str(folder), "--data", str(families), "--threads", "1")
-    assert (again.code, again.err) == (0, "")
-    assert scores(again.out) == {name: value for name, value in scores(result.out).items() if name != "loss"}
-    assert f"{folder} on {families}\n" in again.out
-
-
-def test_evaluate_remembers_the_data_of_training(
-    trained: tuple[Path, Result], families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # the path holds wherever one stands
-    again = run("evaluate", str(trained[0]))
-    assert (again.code, again.err) == (0, "")
-    assert f"{trained[0]} on {families}\n" in again.out
-    assert scores(again.out) == {name: value for name, value in scores(trained[1].out).items() if name != "loss"}
-
-
-def test_a_relative_data_folder_is_remembered_as_an_absolute_one(
-    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(families, tmp_path / "here" / "families")
-    monkeypatch.chdir(tmp_path / "here")
-    assert run("train", "clutrr", "--data", "families", "--out", "run", *SETTINGS).code == 0
-    monkeypatch.chdir(tmp_path)
-    assert f"here/run on {tmp_path}/here/families\n" in run("evaluate", "here/run").out
-
-
-def test_evaluate_scores_the_rows_held_out_of_training(families: Path, tmp_path: Path) -> None:
-    folder, copy, other = tmp_path / "run", tmp_path / "copy", tmp_path / "other"
-    arguments = ["--data", str(families), "--out", str(folder), *SETTINGS, "--set", "data.held_out=0.5", "--seed", "4"]
-    said = scores(run("train", "clutrr", *arguments).out)
-    del said["loss"]
-    assert set(said) == {"k=2", "k=3", "k=4", "valid"}
-    assert scores(run("evaluate", str(folder)).out) == said
-    shutil.copytree(families, copy)
-    assert scores(run("evaluate", str(folder), "--data", str(copy)).out) == said  # the same files are the same data
-    run(*SMALL, "--out", str(other), "--seed", "2")
-    assert set(scores(run("evaluate", str(folder), "--data", str(other)).out)) == {"k=2", "k=3", "k=4"}
-
-
-def test_evaluate_records_scores_on_other_data(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
-    folder, other, results = trained[0], tmp_path / "other", tmp_path / "results.jsonl"
-    run(*SMALL, "--out", str(other), "--seed", "2")
-    said = scores(run("evaluate", str(folder), "--data", str(other), "--results", str(results)).out)
-    own = read_record(folder / "record.json")
-    (record,) = read_records(results)
-    assert {name: f"{100 * value:.1f}" for name, value in record.metrics.items()} == said
-    assert record.data.items() > own.data.items()
-    assert record.data["tested"] == "other"
-    assert record.key != own.key
-    assert (record.settings, record.cpu_minutes) == (own.settings, own.cpu_minutes)
-    message = refused("evaluate", str(folder), "--results", str(results))
-    assert message == f"--results: {families} is what {folder} was trained on; its record has these scores already"
-    assert len(read_records(results)) == 1
-
-
-def test_evaluate_says_that_the_data_have_changed(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(trained[0], folder)
-    changed = tmp_path / "families"
-    shutil.copytree(families, changed)
-    (changed / "1.4_test.csv").unlink()
-    values = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(changed)}))
-    result = run("evaluate", str(folder))
-    assert f"note: the files in {changed} have changed since training\n" in result.out
-    assert set(scores(result.out)) == {"k=2", "k=3"}
-
-
-def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result], tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(trained[0], folder)
-    values = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(tmp_path / "gone")}))
-    message = refused("evaluate", str(folder), "--predictions", "said.jsonl")
-    assert message == f"--predictions: found a RelationModel in {folder}; expected a model that translates"
-    message = refused("evaluate", str(folder))
-    assert (
-        message
-        == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; say with --data where the data are"
-    )
-    del values["data_folder"]  # as runs of before have it
-    (folder / "run.json").write_text(json.dumps(values))
-    message = f"{folder}: no run.json says on which data it was trained; give a folder with --data"
-    assert refused("evaluate", str(folder)) == message
-    (folder / "run.json").unlink()
-    assert refused("evaluate", str(folder)) == message
-    (folder / "run.json").write_text("{}")
-    assert refused("evaluate", str(folder)).startswith(f"{folder}/run.json: does not describe a run")
-
-
-def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
-    (tmp_path / "csv").mkdir()
-    for k in (2, 4):
-        shutil.copy(families / f"1.{k}_test.csv", tmp_path / "csv")
-    expected = {name: value for name, value in scores(trained[1].out).items() if name in ("k=2", "k=4")}
-    assert scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "csv")).out) == expected
-    (tmp_path / "jsonl").mkdir()
-    (tmp_path / "jsonl" / "test.jsonl").write_text(json.dumps({**QUESTION, "target": "granddaughter"}))
-    assert set(scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "jsonl")).out)) == {"k=2"}
-    for folder in ("csv", "jsonl"):
-        message = refused("train", "clutrr", "--data", str(tmp_path / folder), "--out", str(tmp_path / "run"))
-        assert message.startswith(f"{tmp_path}/{folder}: found neither *train.jsonl nor *train.csv; expected")
-    message = refused("evaluate", str(trained[0]), "--data", str(tmp_path))
-    assert message == f"{tmp_path}: found neither *test.jsonl nor *test.csv; expected one of them"
-
-
-def test_scores_too_many_for_the_terminal_are_listed_below_each_other(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for columns, abreast in ((80, 1), (81, 1), (82, 9), (200, 9)):
-        monkeypatch.setattr(cli, "out", Console(width=columns))
-        cli._print_scores("a run", {f"k={number}": 1.0 for number in range(2, 11)} | {"loss": 0.5})
-        lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= columns
-        assert lines[4].count("100.0") == abreast
-        assert "…" not in "".join(lines)
-
-
 def test_version() -> None:
     assert run("--version").out == f"edge-transformer {et.__version__}\n"
     assert et.__version__ == metadata.version("edge-transformer")
-
-
-def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], tmp_path: Path) -> None:
-    line = json.dumps({"edges": [["a", "boss", "b"]], "query": ["a", "b"], "target": "clerk"}) + "\n"
-    for name in ("train.jsonl", "test.jsonl"):
-        (tmp_path / name).write_text(line)
-    result = run("evaluate", str(trained[0]), "--data", str(tmp_path))
-    assert result.code == 0
-    assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.out
-    assert scores(result.out) == {"k=1": "0.0"}
 
 
 def test_predict(trained: tuple[Path, Result]) -> None:

@@ -10,12 +10,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Column, Table
 
+from .command_options import RunArgument, ThreadsOption
 from .contents_cli import contents
 from .derive_cli import derive
 from .errors import UserError
+from .evaluate_cli import evaluate, print_scores
 from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
 from .parse_cli import parse
@@ -26,7 +26,6 @@ from .sweep_cli import sweep
 from .translate_cli import translate
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
-MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -47,6 +46,7 @@ data_app.command("info")(contents)
 data_app.command("split")(split)
 app.command()(info)
 app.command()(bench)
+app.command()(evaluate)
 app.command()(explain)
 app.command("explain-score")(explain_score)
 app.command()(parse)
@@ -57,15 +57,6 @@ app.command()(translate)
 out = Console(highlight=False)  # results; progress and errors go to standard error
 
 DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data.", show_default=False)]
-RunArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN",
-        help="Folder of a trained model, or one that comes along, such as clutrr-small.",
-        show_default=False,
-    ),
-]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -155,7 +146,7 @@ def train(
     if first:
         if results is not None:
             append_record(results, record)
-        _print_scores(f"{run.preset}, seed {seed}", record.metrics)
+        print_scores(f"{run.preset}, seed {seed}", record.metrics)
         print(f"saved in {folder} after {record.minutes:.1f} minutes")
 
 
@@ -173,111 +164,6 @@ def demo(
     if run_demo(folder, out, threads) is None:
         print("stopped; the same command goes on from there", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
-
-
-@app.command()
-def evaluate(
-    run: RunArgument,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which one, where a corpus is split in several ways.", show_default="of training")
-    ] = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
-    ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
-    ] = None,
-    threads: ThreadsOption = None,
-) -> None:
-    """Score a trained model on its own test files, or on those of another folder, which needs no others.
-
-    Examples:
-
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1`
-
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families`
-
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families --results results/clutrr.jsonl`
-
-    - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
-
-    - `edge-transformer evaluate runs/cfq-dep-paper-cfq-seed1 --split mcd2`
-    """
-    from dataclasses import replace
-
-    import torch
-
-    from .checkpoint import RUN_FILE, load_with_task
-    from .files import check_writable
-    from .progress import bar
-    from .records import append_record, read_record, scored_elsewhere
-    from .run import RECORD_FILE, SavedRun
-    from .tasks.graph_parser import GraphParser
-    from .tasks.seq2seq import Seq2SeqData
-
-    prepare_process(threads)
-    model, task = load_with_task(run)
-    trained = read_record(run / RECORD_FILE) if results is not None else None
-    if predictions is not None and task.data is not Seq2SeqData:
-        raise UserError(f"--predictions: found a {type(model).__name__} in {run}; expected a model that translates")
-    for option, path in (("--predictions", predictions), ("--results", results)):
-        check_writable(option, path)
-    if tree:
-        if not isinstance(model, GraphParser):
-            raise UserError(f"--tree: found a {type(model).__name__} in {run}; expected a graph parser")
-        model.tree = True
-    saved = SavedRun.read(run) if (run / RUN_FILE).exists() else None
-    folder = data or (saved.data_folder if saved else None)
-    if folder is None:
-        raise UserError(f"{run}: no {RUN_FILE} says on which data it was trained; give a folder with --data")
-    if data is None and not folder.is_dir():
-        raise UserError(f"{folder}: no such folder, but {run} was trained on it; say with --data where the data are")
-    settings, seed = task.data.Settings(), 0
-    asked = split
-    if split is not None and not hasattr(settings, "split"):
-        raise UserError(f"--split: found a {type(model).__name__} in {run}, whose data have no splits with names")
-    if saved:
-        kept = {name: getattr(saved.config.data_settings, name) for name in task.data.reading_settings}
-        settings = replace(settings, **kept)
-        if split is None and saved.data_folder is not None and folder.resolve() == saved.data_folder.resolve():
-            split = saved.data_identity.get("split") or None
-    fingerprint = task.data.fingerprint(folder, training=False, split=split)
-    if saved and fingerprint == saved.data_identity.get("fingerprint"):
-        trained_on = saved.data_identity.get("split")
-        if asked is not None and asked != trained_on:
-            raise UserError(f"--split {asked}: found the rows of {trained_on} alone in {folder}; expected others")
-        settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
-        if results is not None and not tree:
-            raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
-    elif data is None and asked is None:
-        print(f"note: the files in {folder} have changed since training")
-    if split is not None:
-        settings = replace(settings, split=split)
-    for rows in ("test", "gen"):
-        if getattr(settings, rows, True) is False:
-            print(f"note: data.{rows}=false left these rows unread in training; they are read now")
-    with bar(f"reading {folder.name}") as reading:
-        loaded = task.data.load(folder, settings, seed, model=model, progress=reading.advance)
-    for note in loaded.notes():
-        print(f"note: {note}")
-    with bar("scoring", loaded.evaluation_rows()) as scoring:
-        scores = loaded.evaluate(model, torch.device("cpu"), scoring.advance)
-    _print_scores(f"{run} on {folder}", scores)
-    if predictions is not None and isinstance(loaded, Seq2SeqData):
-        loaded.write_predictions(predictions)
-        print(f"written: {predictions}")
-    if results is not None and trained is not None:
-        options = ["--data", str(folder), *(["--split", asked] if asked else []), *(["--tree"] if tree else [])]
-        command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])
-        rows = f"{folder.resolve().name}{f' {asked}' if asked else ''}{', parents as trees' if tree else ''}"
-        scored = loaded.identity().get("scored")
-        hashed = f"{fingerprint}{'-tree' if tree else ''}"
-        append_record(results, scored_elsewhere(trained, rows, hashed, scores, command, scored))
 
 
 @app.command()
@@ -403,20 +289,6 @@ def _lengths(option: str, text: str) -> list[int]:
             raise UserError(f"{option} {text}: found {part!r}; expected rising numbers up to 1000")
         lengths |= set(numbers)
     return sorted(lengths)
-
-
-def _print_scores(title: str, scores: dict[str, float]) -> None:
-    print(title)  # whole on its line, where a title of the table would be folded to its width
-    shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
-    abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
-    abreast.add_row(*shown.values())
-    if Measurement.get(out, out.options.update(max_width=MAX_WIDTH), abreast).maximum <= out.width:
-        out.print(abreast)
-        return
-    below = Table(Column(), Column(justify="right"), show_header=False)
-    for name, value in shown.items():
-        below.add_row(name, value)
-    out.print(below)
 
 
 def main() -> None:

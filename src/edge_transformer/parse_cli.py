@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 
 import typer
 
+from .command_options import ThreadsOption
 from .data.token_graphs import TokenGraph
 from .data.treebanks import DependencySentence
 from .errors import DataError, UserError
+from .files import check_writable
 from .lines import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
 from .process import prepare_process
 
@@ -87,7 +89,7 @@ def parse(
     as_json: Annotated[bool, typer.Option("--json", help="As --format json: one line a sentence.")] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Show what a sentence means: its logical form, where the model has one, and its graph as an arc diagram.
 
@@ -115,7 +117,7 @@ def parse(
     if svg is not None and svg.suffix != ".svg":
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
     if svg is not None:
-        _check_place(svg if sentence is not None else _numbered(svg, 1), svg)
+        check_writable("--svg", svg if sentence is not None else _numbered(svg, 1))
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
     parser = _load(model, threads, tree)
     makes_trees = _makes_trees(parser)
@@ -279,15 +281,6 @@ def _remark(answer: Answer, where: str) -> None:
 def _numbered(svg: Path, count: int) -> Path:
     """The file of the drawing of one of several sentences."""
     return svg.with_stem(f"{svg.stem}-{count}")
-
-
-def _check_place(path: Path, svg: Path) -> None:
-    """Refuse a place where nothing can be drawn, before a sentence is parsed for it."""
-    from .files import obstacle
-
-    found = obstacle(path)
-    if found is not None:
-        raise UserError(f"--svg {svg}: found {found}; expected a place where a file can be written")
 
 
 def _draw(answer: Answer, path: Path | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from .command_options import ThreadsOption
 from .data.sparql import are_words_of_queries, parse, runnable
 from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
@@ -59,7 +60,7 @@ def translate(
         bool, typer.Option("--sparql", help="Print queries that can be run, once M0, M1, ... are replaced by entities.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")] = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Translate texts: questions into queries, commands into actions, or what else the model was trained on.
 

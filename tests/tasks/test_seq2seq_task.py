@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from agreement import assert_same_weights
+from pair_cases import ROWS, TINY, make_trainer, write
 from torch.nn import functional as F
 from typer.testing import CliRunner
 
@@ -17,7 +18,6 @@ from edge_transformer import load
 from edge_transformer.cli import app
 from edge_transformer.data.pair_table import BY_EDGES, BY_NODES
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.records import read_records
 from edge_transformer.run import Hardware, RunConfig
 from edge_transformer.tasks import translator
 from edge_transformer.tasks.seq2seq import Seq2SeqData, Seq2SeqSettings
@@ -29,42 +29,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
 KINDS = ("edge", "transformer", "universal")
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
-TINY: dict[str, Any] = {
-    "model.dim": 32,
-    "model.heads": 2,
-    "model.layers": 2,
-    "model.dropout": 0.0,
-    "train.batch_size": 10,
-    "train.warmup_steps": 5,
-    "train.lr": 0.01,
-    "train.evaluate_every": 100,
-    "data.unknown": 0.0,
-}
-VERBS = ("jump", "run", "look", "walk")
-TIMES = {"": 1, " twice": 2, " thrice": 3, " left": 1, " left twice": 2}
-ROWS = [
-    (f"{verb}{times}", " ".join([f"{'TURN ' if 'left' in times else ''}{verb.upper()}"] * count))
-    for verb in VERBS
-    for times, count in TIMES.items()
-]
-
-
-def write(folder: Path, **splits: list[tuple[str, str]]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, rows in splits.items():
-        (folder / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows), encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty pairs, all of them to train on."""
     return write(tmp_path_factory.mktemp("pairs"), train=ROWS, dev=ROWS[:6], test=ROWS[4:])
-
-
-def make_trainer(data: Path, out: Path, **changes: Any) -> Trainer:
-    run = RunConfig.from_preset("seq2seq", "seq2seq/cpu", {**TINY, **changes}, seed=3)
-    return Trainer(run, run.load_data(data), out, Hardware("cpu", threads=1), "a command")
 
 
 # --- which rows -------------------------------------------------------------------------------------------------------
@@ -366,106 +336,6 @@ def test_commands_of_a_trained_model(trained: Path, tmp_path: Path) -> None:
     answers = result.stdout.split("\n\n")
     assert [answer.splitlines()[0].split("\t")[1] for answer in answers[:2]] == ["JUMP", "LOOK LOOK"]
     assert len(answers[0].splitlines()) == 2
-
-
-def test_a_model_is_scored_on_the_split_that_was_asked_for(tmp_path: Path) -> None:
-    def write_scan(split: str, rows: list[tuple[str, str]]) -> None:
-        for part in ("train", "test"):
-            lines = "".join(f"IN: {source} OUT: {target}\n" for source, target in rows)
-            (tmp_path / "scan" / f"tasks_{part}_{split}.txt").write_text(lines)
-
-    (tmp_path / "scan").mkdir()
-    write_scan("one", ROWS)
-    out, results = tmp_path / "run", tmp_path / "records.jsonl"
-    trainer = make_trainer(tmp_path / "scan", out, **{"train.epochs": 1, "data.test_max_target": 2})
-    assert trainer.train() is not None
-    trainer.release_folder()
-    options = ["evaluate", str(out), "--threads", "1", "--results", str(results)]
-    for split, message in (("two", "found the splits one; expected two to be one of them"), ("one", "its record has")):
-        result = CliRunner().invoke(app, [*options, "--split", split])
-        assert isinstance(result.exception, UserError)
-        assert message in str(result.exception)
-    write_scan("two", [(source, "JUMP JUMP JUMP") for source, _ in ROWS])
-    result = CliRunner().invoke(app, [*options, "--split", "two"])
-    assert result.exit_code == 0, result
-    assert "have changed" not in result.output
-    [record] = read_records(results)
-    assert record.data["tested"] == "scan two"
-    assert "scored" not in record.data  # in training it was targets of at most 2 words; now it is all
-    assert "--split two" in record.command
-    # The split that was trained on is taken where several are there, however the folder is written.
-    result = CliRunner().invoke(app, ["evaluate", str(out), "--data", str(out / ".." / "scan")])
-    assert result.exit_code == 0, result
-    result = CliRunner().invoke(app, ["evaluate", str(out), "--results", str(tmp_path)])
-    assert "found a folder at" in str(result.exception)
-
-
-def test_pairs_in_columns_have_one_split(trained: Path, folder: Path) -> None:
-    result = CliRunner().invoke(app, ["evaluate", str(trained), "--split", "other"])
-    found = f"--split other: found the rows of {folder.name} alone in {folder}; expected others"
-    assert str(result.exception) == found
-
-
-def test_queries_of_the_field_that_was_trained_on_are_scored(tmp_path: Path) -> None:
-    def query(name: str) -> str:
-        return f"SELECT count(*) WHERE {{ {name} a film.actor }}"
-
-    rows = [
-        {"questionPatternModEntities": f"Is M0 {n}", "sparqlPatternModEntities": query("M0"), "sparql": query("ns:m.1")}
-        for n in range(6)
-    ]
-    (tmp_path / "dataset.json").write_text(json.dumps(rows))
-    splits = {"trainIdxs": [0, 1, 2, 3], "devIdxs": [4], "testIdxs": [5]}
-    (tmp_path / "one.json").write_text(json.dumps(splits))
-    (tmp_path / "two.json").write_text(json.dumps({**splits, "devIdxs": [5], "testIdxs": [4]}))
-    changes = {"train.epochs": 1, "data.query": "sparql", "data.split": "one"}
-    trainer = make_trainer(tmp_path, tmp_path / "run", **changes)
-    assert trainer.train() is not None
-    trainer.release_folder()
-    said = tmp_path / "said.jsonl"
-    options = ["--split", "two", "--predictions", str(said)]
-    result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), *options])
-    assert result.exit_code == 0, result
-    golds = {json.loads(line)["gold"] for line in said.read_text().splitlines()}
-    assert len(golds) == 1
-    assert "M0" not in golds.pop()
-
-
-# --- queries ----------------------------------------------------------------------------------------------------------
-
-
-def test_queries_that_mean_the_same_are_counted_beside_the_exact_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = ["?x0 a film.actor", "?x0 people.person.gender m_05zppz"]
-    rows = [(f"Which actor {n}", f"SELECT DISTINCT ?x0 WHERE {{ {' . '.join(body)} }}") for n in range(4)]
-    write(tmp_path, train=rows, test=rows)
-    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(lower_case=True), 1)
-    assert data.identity()["corpus"] == "cfq"
-    model = data.new_model(SMALL)
-    swapped = f"select distinct ?x0 where {{ {body[1]} . {body[0]} }}".lower().split()
-    repeated = f"select distinct ?x0 where {{ {body[0]} . {body[1]} . {body[0]} }}".lower().split()
-    numbers = [[data.source.number(word) + 2 for word in words] for words in (swapped, repeated)]  # type: ignore[operator]
-    said = [data._numbers(data._splits["test"][0])[1], *numbers, []]
-
-    class Said:
-        def __init__(self, tokens: list[int]) -> None:
-            self.tokens, self.finished = tuple(tokens), True
-
-    monkeypatch.setattr(model, "decode", lambda *args, **named: [[Said(tokens)] for tokens in said])
-    assert data.evaluate(model, CPU) == {"EM": 1 / 4, "query EM": 2 / 4}
-    data.write_predictions(tmp_path / "said.jsonl")
-    answers = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
-    assert [(answer["exact"], answer["same_query"]) for answer in answers] == [
-        (True, True),
-        (False, True),
-        (False, False),
-        (False, False),
-    ]
-    # Too long is wrong, whatever else is decoded beside it and how far that goes.
-    cut = " ".join(repeated[: len(swapped)])
-    assert [answer["said"] for answer in answers] == [rows[0][1].lower(), " ".join(swapped), cut, ""]
-    assert [answer["finished"] for answer in answers] == [True, True, False, True]
 
 
 # --- official files ---------------------------------------------------------------------------------------------------
