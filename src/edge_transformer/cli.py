@@ -14,6 +14,7 @@ from rich.console import Console
 from .command_options import RunArgument, ThreadsOption
 from .contents_cli import contents
 from .derive_cli import derive
+from .download_cli import download
 from .errors import UserError
 from .evaluate_cli import evaluate, print_scores
 from .explain_cli import explain, explain_score
@@ -37,10 +38,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Edge Transformers: a vector on every pair of nodes, updated by triangular attention.",
 )
-data_app = typer.Typer(**HELP, help="Generate, derive or split data, or look at what is in a folder of it.")
+data_app = typer.Typer(**HELP, help="Fetch, generate, derive or split data, or look at what is in a folder of it.")
 app.add_typer(data_app, name="data")
 data_app.command("derive")(derive)
 data_app.command("divergence")(divergence)
+data_app.command("download")(download)
 data_app.command("hold-out")(hold_out)
 data_app.command("info")(contents)
 data_app.command("split")(split)
