@@ -7,10 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from command_line import SETTINGS, SMALL, Result, generate_small, refused, run, scores, train_small
-from edge_transformer import evaluate_cli
 from edge_transformer.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -133,18 +131,6 @@ def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: 
         assert message.startswith(f"{tmp_path}/{folder}: found neither *train.jsonl nor *train.csv; expected")
     message = refused("evaluate", str(trained[0]), "--data", str(tmp_path))
     assert message == f"{tmp_path}: found neither *test.jsonl nor *test.csv; expected one of them"
-
-
-def test_scores_too_many_for_the_terminal_are_listed_below_each_other(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for columns, abreast in ((80, 1), (81, 1), (82, 9), (200, 9)):
-        monkeypatch.setattr(evaluate_cli, "out", Console(width=columns))
-        evaluate_cli.print_scores("a run", {f"k={number}": 1.0 for number in range(2, 11)} | {"loss": 0.5})
-        lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= columns
-        assert lines[4].count("100.0") == abreast
-        assert "…" not in "".join(lines)
 
 
 def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], tmp_path: Path) -> None:

@@ -223,9 +223,9 @@ def test_an_svg_that_cannot_be_written_is_refused_before_parsing(model: ByHeart,
     ):
         file = tmp_path / name
         assert run("parse", EMMA, "--svg", str(file)) == (2, "", f"error: --svg {file}: found {found}; {expected}\n")
-    first = tmp_path / "lines-1.svg"
-    message = f"error: --svg {first}: found a folder at {first}; {expected}\n"
-    assert run("parse", "--svg", str(tmp_path / "lines.svg"), stdin=f"{EMMA}\n") == (2, "", message)
+    file = tmp_path / "lines.svg"
+    message = f"error: --svg {file}: found a folder at {tmp_path}/lines-1.svg; {expected}\n"
+    assert run("parse", "--svg", str(file), stdin=f"{EMMA}\n") == (2, "", message)
     assert model.asked == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.svg", "lines-1.svg"]
 

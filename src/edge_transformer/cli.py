@@ -16,12 +16,13 @@ from .contents_cli import contents
 from .derive_cli import derive
 from .download_cli import download
 from .errors import UserError
-from .evaluate_cli import evaluate, print_scores
+from .evaluate_cli import evaluate
 from .explain_cli import explain, explain_score
 from .machine_cli import bench, info
 from .parse_cli import parse
 from .presets_cli import presets
 from .process import prepare_process
+from .score_table import print_scores
 from .split_cli import divergence, hold_out, split
 from .sweep_cli import sweep
 from .translate_cli import translate

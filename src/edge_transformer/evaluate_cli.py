@@ -8,20 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Column, Table
 
 from .command_options import RunArgument, ThreadsOption
 from .errors import UserError
 from .process import prepare_process
+from .score_table import print_scores
 
 if TYPE_CHECKING:
     from .run import SavedRun
     from .tasks.base import TaskData
-
-MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
-out = Console(highlight=False)
 
 
 def evaluate(
@@ -153,18 +148,3 @@ def _choose_rows(
         if getattr(settings, unread, True) is False:
             notes.append(f"data.{unread}=false left these rows unread in training; they are read now")
     return _Rows(folder, settings, seed, fingerprint, trained, notes)
-
-
-def print_scores(title: str, scores: dict[str, float]) -> None:
-    """Print a table of scores in percent, one above the other where the terminal is too narrow for a row of them."""
-    print(title)  # whole on its line, where a title of the table would be folded to its width
-    shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
-    abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
-    abreast.add_row(*shown.values())
-    if Measurement.get(out, out.options.update(max_width=MAX_WIDTH), abreast).maximum <= out.width:
-        out.print(abreast)
-        return
-    below = Table(Column(), Column(justify="right"), show_header=False)
-    for name, value in shown.items():
-        below.add_row(name, value)
-    out.print(below)

@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .command_options import RunArgument, ThreadsOption
+from .command_options import ThreadsOption
 from .errors import UserError
 from .lines import STANDARD_INPUT, json_line, name_of, open_lines
 from .process import prepare_process
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 EXAMPLE = '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}'
+RunArgument = Annotated[  # not every model that comes along can be explained
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder of a trained model, or clutrr-small, which comes along.", show_default=False
+    ),
+]
 
 
 def explain(

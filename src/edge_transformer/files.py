@@ -43,16 +43,22 @@ def replacing_together(folder: str | Path) -> Iterator[Callable[[str], Path]]:
     """The same for several files of a folder: a function that gives for each name a path to write to.
 
     All are moved into place at the end, one right after the other, so that an error or Ctrl-C on the way changes none.
-    A folder that was made for them is gone again then.
+    Folders that were made for them are gone again then.
     """
-    was_there = Path(folder).exists()
+    made: set[Path] = set()
     try:
         with ExitStack() as stack:
-            yield lambda name: stack.enter_context(replacing(Path(folder) / name))
+
+            def aside(name: str) -> Path:
+                target = Path(folder) / name
+                made.update(parent for parent in target.parents if not parent.exists())
+                return stack.enter_context(replacing(target))
+
+            yield aside
     except BaseException:
-        if not was_there:
+        for path in sorted(made, key=lambda path: len(path.parts), reverse=True):
             with suppress(OSError):
-                Path(folder).rmdir()
+                path.rmdir()
         raise
 
 
@@ -80,9 +86,12 @@ def obstacle(path: str | Path) -> str | None:
     return None
 
 
-def check_writable(option: str, path: str | Path | None) -> None:
-    """Refuse a file that an option names and that could not be written, before the work is done for it."""
-    what = None if path is None else obstacle(path)
+def check_writable(option: str, path: str | Path | None, first: str | Path | None = None) -> None:
+    """Refuse a file that an option names and that could not be written, before the work is done for it.
+
+    `first` is the first file that will be written, where the option names several at once.
+    """
+    what = None if path is None else obstacle(first or path)
     if what:
         raise UserError(f"{option} {path}: found {what}; expected a place where a file can be written")
 

@@ -117,7 +117,7 @@ def parse(
     if svg is not None and svg.suffix != ".svg":
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
     if svg is not None:
-        check_writable("--svg", svg if sentence is not None else _numbered(svg, 1))
+        check_writable("--svg", svg, first=svg if sentence is not None else _numbered(svg, 1))
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
     parser = _load(model, threads, tree)
     makes_trees = _makes_trees(parser)

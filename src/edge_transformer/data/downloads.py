@@ -1,7 +1,7 @@
 """The benchmarks' own files, fetched from where they are published (`downloads.yaml`) and put where experiments look.
 
 A file is known by its rows, in whatever order they come: SCAN's, for one, are about in several. An archive is known by
-its bytes. Nothing is put into place that does not have the rows that the results here were computed on.
+its bytes. All files of a benchmark are put into place at the end, or none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import hashlib
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,15 +21,17 @@ from urllib.parse import quote
 import yaml
 
 from ..errors import UserError
-from ..files import replacing
+from ..files import replacing_together
 from .cfq import read_cfq
-from .pairs import Pair, open_text
+from .pairs import Pair, lines_of, open_text
+from .split_files import SPLITS
 
 Progress = Callable[[int], None]
+Step = Callable[[str], AbstractContextManager[Progress]]  # begins a step, which then tells how far it is
 MAX_FILE_BYTES, MAX_ARCHIVE_BYTES = 2**26, 2**29
 CHUNK_BYTES = 2**20
 TIMEOUT_SECONDS = 60
-DATASET, SPLITS = "dataset.json", ("mcd1", "mcd2", "mcd3", "random_split")  # what is taken of CFQ's archive
+DATASET = "dataset.json"  # in CFQ's archive
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Benchmark:
     licence: str
     homepage: str
     source: str  # the address of the files without their names, or of an archive
-    rows: Mapping[str, str]  # file -> hash of its rows
+    rows: Mapping[str, str | None]  # file -> hash of its rows; None where it is known by its archive alone
     archive: str | None = None  # SHA-256 of the archive that the files are made from
 
 
@@ -54,73 +57,91 @@ def hash_of_rows(path: str | Path) -> str:
     """SHA-256 of the sorted rows of a text file, plain or gzipped; empty lines and the ends of lines do not count."""
     digest = hashlib.sha256()
     with open_text(path) as file:
-        for row in sorted(line.rstrip("\n") for line in file):
+        for row in sorted(line.rstrip("\n") for line in lines_of(file, path)):
             if row:
                 digest.update(f"{row}\n".encode())
     return digest.hexdigest()
 
 
-def download(benchmark: Benchmark, root: str | Path, progress: Progress = lambda count: None) -> list[Path]:
+@contextmanager
+def _silent(_: str) -> Iterator[Progress]:
+    yield lambda count: None
+
+
+def download(benchmark: Benchmark, root: str | Path, step: Step = _silent) -> list[Path]:
     """Fetch the files of a benchmark that its folder under `root` lacks; gives those that were fetched.
 
-    `progress` is told each byte. A file of another content is never replaced.
+    Files of another content are never replaced.
     """
     folder = Path(root) / benchmark.folder
-    missing = []
-    for name, rows in benchmark.rows.items():
-        path = folder / name
-        if not path.exists():
-            missing.append(path)
-        elif hash_of_rows(path) != rows:
-            raise UserError(f"{path}: found other rows than those of {benchmark.source}; expected none, or the same")
-    if missing and benchmark.archive is not None:
-        return _make_from_archive(benchmark, folder, progress)
-    for path in missing:
-        with replacing(path) as aside:
-            url = f"{benchmark.source}/{quote(path.name)}"
-            _fetch(url, aside, MAX_FILE_BYTES, progress)
-            _check(aside, benchmark.rows[path.name], url)
-    return missing
+    missing = [name for name in benchmark.rows if not _is_there(folder / name, benchmark.rows[name])]
+    if not missing:
+        return []
+    make = _fetch_files if benchmark.archive is None else _make_from_archive
+    with replacing_together(folder) as aside_of:
+        make(benchmark, {name: aside_of(name) for name in missing}, step)
+    return [folder / name for name in missing]
 
 
-def _make_from_archive(benchmark: Benchmark, folder: Path, progress: Progress) -> list[Path]:
-    """CFQ: its dataset and split files go beside the folder of the split whose pairs are written, cut into words."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as name:
-        aside = Path(name)
-        archive = aside / "archive"
-        _fetch(benchmark.source, archive, MAX_ARCHIVE_BYTES, progress)
+def _is_there(path: Path, rows: str | None) -> bool:
+    """Whether a file is in place; one of the same name and another content is refused."""
+    unpacked = path.with_suffix("") if path.suffix == ".gz" else None
+    if unpacked is not None and unpacked.exists():
+        raise UserError(f"{unpacked}: found this beside {path.name}, which is to be fetched; expected one of the two")
+    if not path.exists():
+        return False
+    if rows is not None and (found := hash_of_rows(path)) != rows:
+        raise UserError(
+            f"{path}: found other rows ({found[:16]}); expected those to be fetched ({rows[:16]}), or no file"
+        )
+    return True
+
+
+def _fetch_files(benchmark: Benchmark, places: Mapping[str, Path], step: Step) -> None:
+    for name, place in places.items():
+        url = f"{benchmark.source}/{quote(name)}"
+        with step(f"fetching {name}") as progress:
+            _fetch(url, place, MAX_FILE_BYTES, progress)
+        _check(place, benchmark.rows[name], url)
+
+
+def _make_from_archive(benchmark: Benchmark, places: Mapping[str, Path], step: Step) -> None:
+    """CFQ: the pairs of a split are picked from all rows, and their questions and queries are cut into words.
+
+    For the time of it, the dataset is unpacked beside the files that are made.
+    """
+    with tempfile.TemporaryDirectory(dir=next(iter(places.values())).parent, prefix=".archive-") as name:
+        unpacked = Path(name)
+        archive = unpacked / "archive"
+        with step("fetching the archive") as progress:
+            _fetch(benchmark.source, archive, MAX_ARCHIVE_BYTES, progress)
         with open(archive, "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != benchmark.archive:
             raise UserError(f"{benchmark.source}: found SHA-256 {found}; expected {benchmark.archive}")
-        members = {DATASET: folder.parent / DATASET}
-        members |= {f"splits/{split}.json": folder.parent / "splits" / f"{split}.json" for split in SPLITS}
-        _unpack(archive, members, aside, progress)
-        archive.unlink()
-        pairs = read_cfq(aside / DATASET, aside / f"splits/{folder.name}.json")
-        places = {aside / member: target for member, target in members.items()}
-        for file_name, rows in benchmark.rows.items():
-            _write_pairs(aside / file_name, pairs[file_name.split(".")[0]])
-            _check(aside / file_name, rows, benchmark.source)
-            places[aside / file_name] = folder / file_name
-        places = {path: target for path, target in places.items() if not target.exists()}
-        for path, target in places.items():
-            with replacing(target) as beside:
-                os.replace(path, beside)
-    return list(places.values())
+        splits = sorted({name.split("/")[0] for name in places})
+        with step("unpacking") as progress:
+            _unpack(archive, [DATASET, *(f"{split}.json" for split in splits)], unpacked, progress)
+        for split in splits:
+            with step(f"reading {split}") as progress:
+                pairs = read_cfq(unpacked / DATASET, unpacked / f"{split}.json", progress=progress)
+            for part in SPLITS:
+                if (name := f"{split}/{part}.tsv.gz") in places:
+                    written = unpacked / f"{part}.tsv.gz"
+                    _write_pairs(written, pairs[part])
+                    _check(written, benchmark.rows[name], benchmark.source)
+                    os.replace(written, places[name])
 
 
-def _unpack(archive: Path, members: Iterable[str], folder: Path, progress: Progress) -> None:
-    """Copy files out of an archive, whatever folder they are in there; nothing else in it is touched."""
+def _unpack(archive: Path, names: Collection[str], folder: Path, progress: Progress) -> None:
+    """Copy files out of an archive whose bytes are known, whatever folders they are in there."""
     with tarfile.open(archive, "r:gz") as packed:
         for entry in packed:
-            member = next((name for name in members if f"/{entry.name}".endswith(f"/{name}")), None)
-            content = packed.extractfile(entry) if member else None
-            if member is None or content is None:
+            name = entry.name.rsplit("/", 1)[-1]
+            content = packed.extractfile(entry) if name in names else None
+            if content is None:
                 continue
-            (folder / member).parent.mkdir(exist_ok=True)
-            with content, open(folder / member, "wb") as file:
+            with content, open(folder / name, "wb") as file:
                 while chunk := content.read(CHUNK_BYTES):
                     file.write(chunk)
                     progress(len(chunk))
@@ -133,33 +154,43 @@ def _write_pairs(path: Path, pairs: tuple[Pair, ...]) -> None:
             file.write(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
 
 
-def _check(path: Path, rows: str, source: str) -> None:
-    if hash_of_rows(path) != rows:
-        raise UserError(f"{source}: found other rows than those that results here were computed on; nothing is kept")
+def _check(path: Path, rows: str | None, source: str) -> None:
+    """Refuse rows that are not those that results here were computed on; `path` is a file that is still aside."""
+    if rows is None:
+        return
+    try:
+        found = hash_of_rows(path)
+    except UserError as error:  # which names the file aside
+        raise UserError(f"{source}: found something else than rows of text; expected those of {rows[:16]}") from error
+    if found != rows:
+        raise UserError(f"{source}: found rows of the hash {found[:16]}; expected {rows[:16]}; no file is kept")
 
 
 def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
     """Write what an address answers with to a file."""
     import pooch
-    from requests import RequestException
 
     meter = _Meter(url, path, limit, progress)
     fetch = pooch.HTTPDownloader(progressbar=meter, chunk_size=CHUNK_BYTES, timeout=TIMEOUT_SECONDS)
     try:
         fetch(url, str(path), None)
-    except RequestException as error:
-        raise UserError(f"{url}: could not be fetched ({error}); the same command tries again") from error
+    except UserError:
+        raise
+    except (OSError, ValueError) as error:  # no net, no such file; an answer that cannot be understood
+        raise UserError(f"{url}: could not be fetched ({error})") from error
 
 
 class _Meter:
-    """What `pooch` tells of its progress, which ends where a file is larger than it may be."""
+    """Hears from pooch how far it is, and ends it where a file is larger than it may be."""
+
+    total = 0  # is set by pooch
 
     def __init__(self, url: str, path: Path, limit: int, progress: Progress) -> None:
         self.url, self.path, self.limit, self.progress = url, path, limit, progress
-        self.total = self.seen = 0
+        self.seen = 0
 
     def update(self, _: int) -> None:
-        """The size on the disk counts: pooch tells that of what came packed over the net."""
+        """The size on the disk counts: pooch tells that of what comes packed over the net."""
         size = self.path.stat().st_size
         if size > self.limit:
             raise UserError(f"{self.url}: found more than {self.limit:,} bytes; expected a smaller file")
@@ -167,7 +198,7 @@ class _Meter:
         self.seen = size
 
     def reset(self) -> None:
-        """Is called before the last update."""
+        """Comes before the last update."""
 
     def close(self) -> None:
-        """Is called at the end."""
+        """Comes at the end."""
