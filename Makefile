@@ -2,34 +2,45 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PACKAGE := $(VENV)/.installed
+TOOLS := $(VENV)/.installed-tools
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/native/*.c src/edge_transformer/native/*.h)
+INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .PHONY: demo test lint format clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-demo: $(STAMP)  ## from nothing to a trained model, a table, a figure and an answered question
+demo: $(PACKAGE)  ## from nothing to a trained model, a table, a figure and an answered question
 	$(BIN)/python -m edge_transformer demo --out demo
 
-test: $(STAMP) lint  ## lint, types and all tests
+test: $(TOOLS) lint  ## lint, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-lint: $(STAMP)  ## style and types
+lint: $(TOOLS)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(STAMP)  ## put the code into shape
+format: $(TOOLS)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) demo build
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/native/*.c src/edge_transformer/native/*.h)
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say which: make PYTHON=python3.12 ...")'
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	touch $(STAMP)
+
+$(PACKAGE): $(SOURCES) | $(BIN)/python
+	@echo "installing PyTorch and some smaller packages into $(VENV), which takes some minutes ..."
+	$(INSTALL) -e .
+	touch $(PACKAGE)
+
+$(TOOLS): $(SOURCES) | $(BIN)/python
+	@echo "installing PyTorch, smaller packages and the developers' tools into $(VENV), which takes some minutes ..."
+	$(INSTALL) -e '.[dev]'
+	touch $(PACKAGE) $(TOOLS)

@@ -24,6 +24,7 @@ def test_the_demo_trains_scores_draws_and_answers(tmp_path: Path, monkeypatch: p
         assert f"k={k}" in printed
     assert "What is " in printed
     assert "The story's own answer: " in printed
+    assert printed.splitlines()[-1].endswith(f" | edge-transformer explain {tmp_path / 'demo' / 'run'}")
     shown = [float(line.split()[-2]) for line in printed.splitlines() if line.endswith(" %") and "k=" not in line]
     assert len(shown) == 3
     assert 0 < sum(shown) <= 100.1

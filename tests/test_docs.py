@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 import edge_transformer as et
 from edge_transformer.cli import app
+from edge_transformer.data.generated import GeneratedData
 from edge_transformer.data.kinship import generate
+from edge_transformer.experiment import Experiment, PlannedPreset, TrainingSet
 from edge_transformer.explanation.score import gold_rules
 from edge_transformer.presets import preset_names
 from edge_transformer.records import read_records
@@ -67,6 +69,23 @@ def test_graphs_over_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         run(re.sub(r"--out \S+", f"--out runs/{setting}", command), "--set", setting, *SMALLER)
     run(hold_out)
     assert (tmp_path / "held-out/test.jsonl").stat().st_size
+
+
+def test_many_runs_at_once(tmp_path: Path) -> None:
+    text = section("Many runs at once")
+    [example] = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "my-comparison.yaml").write_text(example)
+    experiment = Experiment.read(tmp_path / "my-comparison.yaml")
+    assert [(entry.preset, experiment.seeds_of(entry)) for entry in experiment.runs] == [
+        ("clutrr/cpu", (1, 2, 3)),
+        ("clutrr/cpu", (1,)),
+        ("clutrr/cpu-rat", (1, 2, 3)),
+    ]
+    keys = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, flags=re.MULTILINE))
+    assert set(keys) == {field.name for field in fields(Experiment)}
+    for key, entry in (("runs", PlannedPreset), ("training_sets", TrainingSet), ("generate", GeneratedData)):
+        named = {field.name for field in fields(entry)} - {"kind"}
+        assert named <= set(re.findall(r"`(\w+)`", keys[key])), key
 
 
 def test_relations_in_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def test_circles_are_refused(length: int, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "found NoneType; expected settings as key: value"),
+        ("", "found nothing; expected settings as key: value"),
         ("- a\n- b\n", "found list; expected settings"),
         ("just text", "found str; expected settings"),
         ("model: {dim: 3", "no readable YAML"),

@@ -82,6 +82,15 @@ def test_the_papers_other_setting() -> None:
     assert (score.mean, score.error, score.runs) == (pytest.approx(0.581), pytest.approx(0.028), 10)
 
 
+def test_relations_of_ones_own_are_not_those_of_the_paper() -> None:
+    mine = {"name": "mine", "fingerprint": "2", "train_k": "2,3", "corpus": "relations"}
+    other = {**mine, "name": "other", "fingerprint": "3"}
+    tables = result_tables([*runs([0.9], data=mine), *runs([0.8], data=other)])
+    assert [table.title for table in tables] == ["Relations, mine", "Relations, other"]
+    assert [[row.is_paper for row in table.rows] for table in tables] == [[False], [False]]
+    assert [table.notes for table in tables] == [(), ()]
+
+
 def test_scores_on_other_test_files_have_a_table_of_their_own() -> None:
     own = runs([0.9, 0.8], data={"name": "mine", "fingerprint": "2", "train_k": "2,3"})
     command = "edge-transformer evaluate runs/mine-seed{} --data large --results results/clutrr.jsonl"

@@ -367,3 +367,10 @@ def test_the_average_is_what_is_scored_and_saved(families: Path, tmp_path: Path)
 def test_nonsense_settings_are_refused_before_any_data_are_read(name: str, value: object, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_run(**{name: value})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
+def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
+    run = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, seed=1)
+    with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` says"):
+        Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))

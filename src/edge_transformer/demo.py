@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from rich.table import Table
 from .checkpoint import load
 from .data.clutrr import Story, read_clutrr, write_clutrr
 from .data.kinship import generate
+from .explain_cli import EXAMPLE
 from .figures import draw_curves, save_figure
 from .progress import bar
 from .records import Record
@@ -51,12 +53,15 @@ def run_demo(
         f"[bold]2.[/] Trained an Edge Transformer ({model['layers']} layers, dim {model['dim']}) "
         f"in {record.minutes:.1f} minutes: {escape(str(folder / 'run'))}"
     )
-    out.print("[bold]3.[/] Accuracy on stories that are longer than any it has seen:")
+    out.print("[bold]3.[/] Accuracy by the number of relations, of which it has never seen more than 4:")
     out.print(_accuracy_table(record))
     _, png = save_figure(_figure(record), folder / "accuracy")
     out.print(f"   as a figure: {escape(str(png))}")
     out.print("[bold]4.[/] A question it has never seen:")
     _ask(folder / "run", read_clutrr(families).tests[6][0], out)
+    command = f"echo '{EXAMPLE}' | edge-transformer explain {shlex.quote(str(folder / 'run'))}"
+    out.print("[bold]5.[/] Ask it yourself, after `. .venv/bin/activate`:")
+    out.print(escape(command), soft_wrap=True)
     return record
 
 

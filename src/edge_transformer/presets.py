@@ -92,7 +92,8 @@ def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:
     except _UNREADABLE as error:
         raise UserError(f"{path}: no readable YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise UserError(f"{path}: found {type(values).__name__}; expected settings as key: value")
+        found = "nothing" if values is None else type(values).__name__
+        raise UserError(f"{path}: found {found}; expected settings as key: value")
     return values
 
 

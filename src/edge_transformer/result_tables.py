@@ -174,7 +174,7 @@ def _result_table(records: Sequence[Record], title: str) -> ResultTable:
         data=_describe_data(records, common),
         commands=_commands(records),
         versions=_versions(records),
-        notes=tuple(entry["note"] for entry in (setting, task) if "note" in entry),
+        notes=tuple(entry["note"] for entry in (setting, task) if entry.get("note")),
         trained=_integers(records[0].data.get(f"train_{axis}")),
         axis=task.get("axis", axis) if axis else "",
         headline=about.get("headline", ""),
@@ -331,6 +331,8 @@ def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
     task_name, setting_name = _paper_places(record)
     task = _paper()["tasks"].get(task_name, {})
     setting = task.get("settings", {}).get(setting_name, {})
+    if "heading" in setting:
+        task = {**task, "title": setting["heading"], "note": ""}
     if "tested" in record.data:
         title = setting.get("title") or _options({"data": record.data["name"]})
         note = (
@@ -363,7 +365,8 @@ def _title(records: Sequence[Record]) -> str:
     record = records[0]
     task, setting = _paper_entries(record)
     settings = {name: value for name, value in _kind_of_data(record).items() if name != "fingerprint"}
-    return f"{task.get('title', record.task)}, {setting.get('title') or _options(settings) or _data_names(records)}"
+    options = _options(settings) if "heading" not in setting else ""
+    return f"{task.get('title', record.task)}, {setting.get('title') or options or _data_names(records)}"
 
 
 def _ablations(record: Record) -> tuple[str, ...]:

@@ -42,6 +42,11 @@ def test_an_edge_from_someone_to_themselves() -> None:
     assert note(edges, "Tom", "Tom") == f"a guess, however sure: {both}; {reason}"
 
 
+def test_nothing_is_known_of_other_relations() -> None:
+    assert note([["a", "left", "b"], ["b", "left", "c"]], "c", "a") is None
+    assert note([["a", "son", "b"], ["b", "left", "b"]], "a", "b") is None
+
+
 def test_told_paths() -> None:
     edges = [(0, 1), (1, 2), (2, 0), (2, 3), (1, 3)]
     assert told_path(edges, (0, 3)) == [0, 1, 3]

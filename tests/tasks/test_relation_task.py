@@ -278,6 +278,9 @@ def test_identity_and_fingerprint(tmp_path: Path) -> None:
         "held_out": 0.1,
     }
     assert json.loads(json.dumps(data.identity())) == data.identity()
+    train = [replace(story, relations=("boss", *story.relations[1:])) for story in train]
+    write_clutrr(tmp_path / "own", train, tests)
+    assert RelationData.load(tmp_path / "own", settings, seed=1).identity()["corpus"] == "relations"
 
 
 # --- longer rows that are made of others ------------------------------------------------------------------------------

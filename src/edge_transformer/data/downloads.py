@@ -169,6 +169,7 @@ def _check(path: Path, rows: str | None, source: str) -> None:
 def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
     """Write what an address answers with to a file."""
     import pooch
+    import requests  # by which pooch fetches
 
     meter = _Meter(url, path, limit, progress)
     fetch = pooch.HTTPDownloader(progressbar=meter, chunk_size=CHUNK_BYTES, timeout=TIMEOUT_SECONDS)
@@ -177,7 +178,11 @@ def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
     except UserError:
         raise
     except (OSError, ValueError) as error:  # no net, no such file; an answer that cannot be understood
-        raise UserError(f"{url}: could not be fetched ({error})") from error
+        reason = str(error).removesuffix(f" for url: {url}")
+        if isinstance(error, requests.ConnectionError):  # whose words are many
+            reason = "no connection"
+        by_hand = "docs/data.md says which files to put where by hand"
+        raise UserError(f"{url}: could not be fetched ({reason}); {by_hand}") from error
 
 
 class _Meter:

@@ -6,11 +6,20 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from .clutrr import Story
+from .families import RELATIONS
+
+
+def is_of_families(relations: Iterable[str]) -> bool:
+    """Whether all relations are such as CLUTRR tells."""
+    return set(relations) <= set(RELATIONS)
 
 
 def guess_note(story: Story) -> str | None:
-    """One line where the question is none that CLUTRR asks; a model may be sure of its answer all the same."""
-    found = list(_out_of_scope(story))
+    """One line where the question is none that CLUTRR asks; a model may be sure of its answer all the same.
+
+    Of other relations than those of families nothing is known.
+    """
+    found = list(_out_of_scope(story)) if is_of_families(story.relations) else []
     return f"a guess, however sure: {'; '.join(found)}" if found else None
 
 

@@ -15,7 +15,7 @@ from ..config import require_fraction, require_positive
 from ..data.batching import GraphBatch, GraphTable
 from ..data.clutrr import ClutrrData, Story
 from ..data.graphs import graph_files, graph_from_json, read_folder, read_graph_lines, read_valid, valid_files
-from ..data.scope import guess_note
+from ..data.scope import guess_note, is_of_families
 from ..data.splicing import spliced_stories
 from ..data.vocab import Vocab
 from ..encoder import EdgeTransformer, Encoder
@@ -111,9 +111,12 @@ class RelationModel(TaskModel):
 
         {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
 
-        with a note where the question is none that CLUTRR asks, as where no edges lead from the first of the query to
-        the second, or its relation is told: however sure a model of CLUTRR is there, it was never asked such a thing.
+        with a note where relations are those of families and the question is none that CLUTRR asks, as where no edges
+        lead from the first of the query to the second, or its relation is told: however sure a model of CLUTRR is
+        there, it was never asked such a thing.
         """
+        if isinstance(inputs, Mapping):
+            raise UserError("found one question; expected a list of them")
         return self._answer(
             [graph_from_json(value, f"input {number}", known=self.relations) for number, value in enumerate(inputs)]
         )
@@ -255,6 +258,7 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
+            **({} if is_of_families(self.relations) else {"corpus": "relations"}),
             **({"spliced_rows": len(self._spliced), "spliced_k": self._settings.spliced_k} if self._spliced else {}),
             **({"valid_fingerprint": self._valid_fingerprint} if self._valid_fingerprint else {}),
         }
