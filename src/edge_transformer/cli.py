@@ -140,6 +140,8 @@ def train(
             print(f"note: {note}")
         if trainer.step:
             print(f"resuming {folder} at step {trainer.step:,} of {trainer.total_steps:,}")
+        else:
+            print(f"training on {loaded.train_rows:,} rows, {trainer.total_steps:,} steps, in {folder}", flush=True)
     record = trainer.train(checkpoint_seconds)
     if record is None:
         if first:
@@ -150,7 +152,8 @@ def train(
         if results is not None:
             append_record(results, record)
         print_scores(f"{run.preset}, seed {seed}", record.metrics)
-        print(f"saved in {folder} after {record.minutes:.1f} minutes")
+        added = f"; its record is in {results}" if results is not None else ""
+        print(f"saved in {folder} after {record.minutes:.1f} minutes{added}")
 
 
 @app.command()

@@ -76,7 +76,7 @@ def translate(
 
     Examples:
 
-    - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 "Did M0 marry M1"`
+    - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 "Did M1's producer influence M2"`
 
     - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 --nbest 3 --input questions.txt`
 
