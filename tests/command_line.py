@@ -66,8 +66,16 @@ def generate_small(folder: Path) -> Path:
     return folder
 
 
-def train_small(families: Path, folder: Path) -> tuple[Path, Result]:
-    """Train a tiny model in a folder, its record in results.jsonl beside it: the folder, and what was printed."""
+@pytest.fixture(scope="module")
+def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The families of `SMALL`."""
+    return generate_small(tmp_path_factory.mktemp("data") / "families")
+
+
+@pytest.fixture(scope="module")
+def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """The folder of a tiny model of them, with its record in results.jsonl beside it, and what training printed."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
     results = folder.parent / "results.jsonl"
     arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
     result = run("train", "clutrr", *arguments, "--seed", "4")

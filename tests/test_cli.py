@@ -15,22 +15,14 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import command_line
 import edge_transformer as et
-from command_line import SETTINGS, TINY, Result, generate_small, refused, run, scores, train_small
+from command_line import SETTINGS, TINY, Result, refused, run, scores
 from edge_transformer import cli
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+families, trained = command_line.families, command_line.trained  # the fixtures
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
-
-
-@pytest.fixture(scope="module")
-def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate_small(tmp_path_factory.mktemp("data") / "families")
-
-
-@pytest.fixture(scope="module")
-def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    return train_small(families, tmp_path_factory.mktemp("runs") / "run")
 
 
 # --- help -------------------------------------------------------------------------------------------------------------

@@ -8,20 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from command_line import SETTINGS, SMALL, Result, generate_small, refused, run, scores, train_small
+import command_line
+from command_line import SETTINGS, SMALL, Result, refused, run, scores
 from edge_transformer.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate_small(tmp_path_factory.mktemp("data") / "families")
-
-
-@pytest.fixture(scope="module")
-def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    return train_small(families, tmp_path_factory.mktemp("runs") / "run")
+families, trained = command_line.families, command_line.trained  # the fixtures
 
 
 def test_evaluate_says_what_training_said(trained: tuple[Path, Result], families: Path) -> None:

@@ -21,8 +21,8 @@ def download(
     """Fetch the benchmarks' own files from where they are published, and check that they have the right rows.
 
     What is there already is not fetched again, and files of another content are never replaced. Each benchmark has a
-    licence of its own, which is printed. CFQ comes as an archive of 268 MB, and needs some 5 GB of disk while its three
-    splits MCD1 to MCD3 are cut out of it.
+    licence of its own, which is printed. CFQ comes as an archive of 268 MB, and needs several GB of disk while its
+    three splits MCD1 to MCD3 are cut out of it.
 
     Examples:
 
