@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-tools
-SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/native/*.c src/edge_transformer/native/*.h)
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
 INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .PHONY: demo test lint format clean help

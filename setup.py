@@ -2,7 +2,7 @@
 
 from setuptools import Extension, setup
 
-FOLDER = "src/edge_transformer/native"
+FOLDER = "src/edge_transformer/ops/csrc"
 SOURCES = ("attention", "decoding", "elementwise", "threads")
 HEADERS = (
     "attention_kernel",
@@ -17,7 +17,7 @@ HEADERS = (
 setup(
     ext_modules=[
         Extension(
-            "edge_transformer.native._kernels",
+            "edge_transformer.ops._kernels",
             sources=[f"{FOLDER}/{name}.c" for name in SOURCES],
             depends=[f"{FOLDER}/{name}.h" for name in HEADERS],
             extra_compile_args=["-O3", "-std=gnu11", "-fno-trapping-math", "-fno-math-errno"],

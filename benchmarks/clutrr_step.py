@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from edge_transformer.data.batching import shuffled_batches
-from edge_transformer.data.clutrr import Story, write_clutrr
-from edge_transformer.data.graphs import read_folder
-from edge_transformer.data.kinship import generate
-from edge_transformer.run import Hardware, RunConfig
-from edge_transformer.tasks.clutrr import RelationData
-from edge_transformer.train import Trainer
+from edge_transformer.data.relations.clutrr import Story, write_clutrr
+from edge_transformer.data.relations.jsonl import read_folder
+from edge_transformer.data.relations.kinship import generate
+from edge_transformer.tasks.relations.model import RelationData
+from edge_transformer.training.config import Hardware, RunConfig
+from edge_transformer.training.trainer import Trainer
 from plain import alternate, plain_encoder, show, take_plain_step
 
 

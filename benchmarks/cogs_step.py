@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from edge_transformer.data.batching import shuffled_batches
-from edge_transformer.data.cogs import read_cogs
-from edge_transformer.inputs import TokenSequenceInput
-from edge_transformer.run import Hardware, RunConfig
-from edge_transformer.tasks.cogs import CogsData
-from edge_transformer.tasks.graph_parsing import word_numbers
-from edge_transformer.train import Trainer
+from edge_transformer.data.graphs.cogs import read_cogs
+from edge_transformer.nn.inputs import TokenSequenceInput
+from edge_transformer.tasks.graphs.cogs import CogsData
+from edge_transformer.tasks.graphs.data import word_numbers
+from edge_transformer.training.config import Hardware, RunConfig
+from edge_transformer.training.trainer import Trainer
 from plain import alternate, plain_encoder, show, take_plain_step
 
 IGNORED = -100  # targets of padding, which cross_entropy leaves out

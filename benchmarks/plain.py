@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.files import write_text
+from edge_transformer.io.files import write_text
 
 
 class PlainAttention(nn.Module):

@@ -19,9 +19,9 @@ import torch
 
 import edge_transformer as et
 from edge_transformer.bench.memory import extra_peak
-from edge_transformer.data.treebanks import DependencySentence, read_conllu
-from edge_transformer.files import replacing
-from edge_transformer.tasks.tree_parser import TreeParser
+from edge_transformer.data.trees.conllu import DependencySentence, read_conllu
+from edge_transformer.io.files import replacing
+from edge_transformer.tasks.trees.model import TreeParser
 from parse_speed import seconds_for
 
 

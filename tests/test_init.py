@@ -16,7 +16,7 @@ def test_every_public_name_is_there() -> None:
     assert set(et.__all__) <= set(dir(et))
     for name in et.__all__:
         assert getattr(et, name).__name__ == name
-    assert et.layers.__name__ == "edge_transformer.layers"
+    assert et.layers.__name__ == "edge_transformer.nn.layer"
     with pytest.raises(AttributeError, match="module 'edge_transformer' has no attribute 'nonsense'"):
         _ = et.nonsense
 
@@ -24,8 +24,8 @@ def test_every_public_name_is_there() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import edge_transformer, edge_transformer.cli; edge_transformer.UserError",
-        "from edge_transformer.cli import app\ntry: app(['train', '--help'])\nexcept SystemExit: pass",
+        "import edge_transformer, edge_transformer.cli.app; edge_transformer.UserError",
+        "from edge_transformer.cli.app import app\ntry: app(['train', '--help'])\nexcept SystemExit: pass",
     ],
 )
 def test_what_needs_no_model_does_not_wait_for_pytorch(code: str) -> None:

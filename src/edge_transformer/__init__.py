@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .attention import triangular_attention
-    from .checkpoint import load
-    from .config import EdgeTransformerConfig
-    from .encoder import EdgeTransformer, Encoded
     from .errors import DataError, UserError
-    from .explanation import explain
+    from .explain import explain
+    from .nn.config import EdgeTransformerConfig
+    from .nn.encoder import EdgeTransformer, Encoded
+    from .ops.attention import triangular_attention
+    from .training.models import load
 
 __all__ = [
     "DataError",
@@ -28,13 +28,13 @@ __all__ = [
 # Imported when they are first asked for: PyTorch takes seconds, and half of the command line needs none of it.
 _HOMES = {
     "DataError": "errors",
-    "EdgeTransformer": "encoder",
-    "EdgeTransformerConfig": "config",
-    "Encoded": "encoder",
+    "EdgeTransformer": "nn.encoder",
+    "EdgeTransformerConfig": "nn.config",
+    "Encoded": "nn.encoder",
     "UserError": "errors",
-    "explain": "explanation",
-    "load": "checkpoint",
-    "triangular_attention": "attention",
+    "explain": "explain",
+    "load": "training.models",
+    "triangular_attention": "ops.attention",
 }
 
 
@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a module, such as edge_transformer.layers
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a module, such as edge_transformer.nn.layer
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from . import cli
+        from .cli import app as cli
 
         cli.main()
     except KeyboardInterrupt:  # while the modules were being imported: later on, the commands see to it

@@ -14,15 +14,15 @@ import pytest
 import torch
 from rich.console import Console
 
-from edge_transformer import native
-from edge_transformer.attention import ENGINES
 from edge_transformer.bench import PARTS, Bench, Measurement, Settings, Size, make_cases, measure
 from edge_transformer.bench import cases as cases_module
 from edge_transformer.bench import run as run_module
 from edge_transformer.bench.page import write_page
 from edge_transformer.bench.tables import draw, show, show_bytes, show_seconds, tables
+from edge_transformer.draw.figures import write_figure
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.figures import write_figure
+from edge_transformer.ops import kernels as native
+from edge_transformer.ops.attention import ENGINES
 
 REPOSITORY = Path(__file__).parents[2]
 QUICK = Settings(seconds=0.0)

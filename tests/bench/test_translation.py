@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_work import Products
 
-from edge_transformer import feed_forward
 from edge_transformer.bench import translation
 from edge_transformer.bench.results import Bench, Measurement
 from edge_transformer.bench.sizes import DECODE, SEQ2SEQ, SEQ2SEQ_MEMORY, TOKEN, Configuration, Size
@@ -30,9 +28,11 @@ from edge_transformer.bench.translation import (
     token_action,
 )
 from edge_transformer.bench.work import STEP
-from edge_transformer.decoder import EdgeSeq2Seq
-from edge_transformer.feed_forward import FeedForward
-from edge_transformer.presets import load_preset
+from edge_transformer.nn import feed_forward
+from edge_transformer.nn.decoder import EdgeSeq2Seq
+from edge_transformer.nn.feed_forward import FeedForward
+from edge_transformer.training.presets import load_preset
+from products import Products
 
 TINY = Configuration("x", Size(2, 9, 8, 2), 2)
 

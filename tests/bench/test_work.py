@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from threading import Barrier
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from edge_transformer.attention import ENGINES, resolve_engine
 from edge_transformer.bench import work
 from edge_transformer.bench.sizes import CLUTRR_TEST, CLUTRR_TRAIN, PAPER, Configuration, Size
 from edge_transformer.bench.timing import Watch
@@ -31,24 +28,10 @@ from edge_transformer.bench.work import (
     with_threads,
 )
 from edge_transformer.errors import UserError
+from edge_transformer.ops.attention import ENGINES, resolve_engine
+from products import Products
 
 TINY = Size(2, 3, 8, 2)
-
-
-class Products(TorchDispatchMode):
-    """Counts the matrix products that run, by (rows, inner, columns)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[tuple[int, int, int]] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        assert name not in ("bmm", "baddbmm", "matmul"), name
-        if name in ("mm", "addmm"):
-            left, right = args[-2:]
-            self.counts[(left.shape[0], left.shape[1], right.shape[1])] += 1
-        return func(*args, **kwargs or {})
 
 
 def marks(action: Any) -> dict[str, float]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from ..attention import ENGINES, resolve_engine
 from ..errors import UserError
-from ..machine import usable_cores
+from ..ops.attention import ENGINES, resolve_engine
 from . import sizes
+from .machine import usable_cores
 from .sizes import Configuration, Size
 from .timing import Action
 from .translation import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..figures import write_figure
-from ..files import write_text
-from ..markdown import code_block, escape
+from ..draw.figures import write_figure
+from ..io.files import write_text
+from ..io.markdown import code_block, escape
 from .results import Bench
 from .tables import FIGURES, Table, draw, tables
 
@@ -16,7 +16,7 @@ ABOUT = {
     "smaller: see the lab notes.",
     "layers": "Forward and backward of a whole stack of layers with the paper's settings, without optimiser, against "
     "the *floor*: the matrix products of that step, each into memory set aside before, and nothing else. As in "
-    "training, and unlike above, the process keeps freed memory (`edge_transformer.process`).",
+    "training, and unlike above, the process keeps freed memory (`edge_transformer.io.process`).",
     "scaling": "The same as the first table, for one graph of growing size.",
     "rivals": "FloydNet's pivotal attention also mixes over a third node, but adds where triangular attention "
     "multiplies, so that it is products of matrices. It gets its tensors whole and in its own order.",

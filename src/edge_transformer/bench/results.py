@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import from_dict
 from ..errors import DataError, UserError
-from ..files import write_text
+from ..io.files import write_text
+from ..nn.config import from_dict
 from .sizes import Size
 
 FORMAT = "edge-transformer bench 1"

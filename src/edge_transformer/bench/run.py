@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from ..machine import describe
-from ..process import keep_freed_memory
+from ..io.process import keep_freed_memory
 from .cases import PATIENCE, PEAK, Case
+from .machine import describe
 from .memory import NOT_TOLD, measure_alone
 from .results import Bench, Measurement
 from .timing import time_once, time_rounds

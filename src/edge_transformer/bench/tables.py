@@ -13,8 +13,8 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ..draw.figures import COLOURS, GREY, MARKERS, STYLE
 from ..errors import UserError
-from ..figures import COLOURS, GREY, MARKERS, STYLE
 from .cases import PARTS, PATIENCE, PEAK
 from .results import Bench, Measurement
 from .sizes import Configuration

@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..attention import triangular_attention
-from ..config import EdgeTransformerConfig
-from ..encoder import EdgeTransformer
+from ..nn.config import EdgeTransformerConfig
+from ..nn.encoder import EdgeTransformer
+from ..ops.attention import triangular_attention
 from .sizes import Configuration, Size
 from .timing import Action, Watch
 

@@ -19,11 +19,11 @@ class Task(NamedTuple):
 
 # File and class of the two halves. Each task is imported when it is first asked for: nobody waits for the others.
 TASKS = {
-    "clutrr": ("clutrr.RelationData", "clutrr.RelationModel"),
-    "cogs": ("cogs.CogsData", "cogs.CogsParser"),
-    "graphs": ("graph_parsing.ParsingData", "graph_parser.GraphParser"),
-    "dependency": ("dependency.TreebankTask", "tree_parser.TreeParser"),
-    "seq2seq": ("seq2seq.Seq2SeqData", "translator.Translator"),
+    "clutrr": ("relations.model.RelationData", "relations.model.RelationModel"),
+    "cogs": ("graphs.cogs.CogsData", "graphs.cogs.CogsParser"),
+    "graphs": ("graphs.data.ParsingData", "graphs.model.GraphParser"),
+    "dependency": ("trees.data.TreebankTask", "trees.model.TreeParser"),
+    "seq2seq": ("seq2seq.data.Seq2SeqData", "seq2seq.model.Translator"),
 }
 
 
@@ -37,5 +37,5 @@ def get_task(name: str) -> Task:
 
 
 def _import(place: str) -> Any:
-    file, name = place.split(".")
+    file, name = place.rsplit(".", 1)
     return getattr(import_module(f".{file}", __name__), name)

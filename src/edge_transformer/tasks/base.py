@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..baselines import KINDS, Kind
-from ..config import from_dict, to_dict
-from ..encoder import Encoder
 from ..errors import UserError
+from ..nn.baselines import KINDS, Kind
+from ..nn.config import from_dict, to_dict
+from ..nn.encoder import Encoder
 
 Progress = Callable[[int], None]
 Options = TypeVar("Options")

@@ -1,0 +1,110 @@
+"""What this machine has: versions, cores, GPUs, and which engines run here and why one does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..ops import kernels as native
+from ..ops import triton
+from ..ops.attention import ENGINES, resolve_engine
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine: whether it runs here, and a few words on what it is or what is missing."""
+
+    available: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine as far as speed depends on it. Nothing in it says whose it is."""
+
+    package: str
+    python: str
+    torch: str
+    system: str
+    processor: str
+    cores: int  # that this process may use
+    threads: int  # that PyTorch uses
+    gpus: list[str]
+    engines: dict[str, Engine]
+    auto: dict[str, str | None]  # what engine="auto" takes, by kind of tensor; None where there are no such tensors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dataclasses.asdict(self)
+
+
+def describe() -> Machine:
+    """Look at the machine that runs this."""
+    return Machine(
+        package=_version("edge-transformer"),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        system=f"{platform.system()} {platform.machine()}",
+        processor=_processor(),
+        cores=usable_cores(),
+        threads=torch.get_num_threads(),
+        gpus=[torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())],
+        engines={name: _engine(name) for name in ENGINES},
+        auto={
+            "CPU float32": _auto(torch.empty(0)),
+            "CPU bfloat16": _auto(torch.empty(0, dtype=torch.bfloat16)),
+            "CUDA float32": _auto(torch.empty(0, device="cuda")) if torch.cuda.is_available() else None,
+        },
+    )
+
+
+def usable_cores() -> int:
+    """The cores that this process may use, which can be fewer than there are."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux knows this
+        return os.cpu_count() or 1
+
+
+def _engine(name: str) -> Engine:
+    if name == "native":
+        reason = native.unavailable()
+        return Engine(
+            reason is None, reason or f"compiled C, {native.vector_code()} vector code, on {native.threads_in_use()}"
+        )
+    if name == "triton":
+        reason = triton.unavailable()
+        return Engine(reason is None, reason or f"Triton {_version('triton')}")
+    notes = {"einsum": "the equations in plain PyTorch, n^3 memory", "blocked": "plain PyTorch, n^2 memory"}
+    return Engine(True, notes[name])
+
+
+def _auto(like: torch.Tensor) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the hint says stands beside the engine
+        return resolve_engine("auto", like)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _processor() -> str:
+    """The name of the CPU; Linux alone keeps it in a file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"

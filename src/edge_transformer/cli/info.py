@@ -1,0 +1,229 @@
+"""The command `data info`: like cli.py, which registers it, a thin skin over what is counted of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import UserError
+
+if TYPE_CHECKING:
+    from ..data.graphs.facts import TokenGraphFacts
+    from ..data.pairs.folder import PairFiles
+    from ..data.trees.folder import TreebankData
+
+out = Console(highlight=False, markup=False, emoji=False)  # names of files and columns are shown as they are
+
+
+def contents(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder of labelled graphs, of pairs of texts, of graphs over sentences, or of trees.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Say what is in a folder. Of labelled graphs: counts, relations, overlap of test with train, the best accuracy
+    possible. Of pairs (two columns, SCAN, CFQ): counts, lengths, overlap of test with train, sizes of vocabularies.
+    Of graphs over sentences (your own, COGS): counts, lengths, labels, groups, words and labels that training does not
+    have. Of treebanks: counts, lengths, trees with crossing arcs, words and relations that training does not have.
+
+    Examples:
+
+    - `edge-transformer data info families`
+
+    - `edge-transformer data info data/scan`
+
+    - `edge-transformer data info data/cogs`
+
+    - `edge-transformer data info data/ud/EWT`
+    """
+    from ..data.graphs.cogs import holds_cogs
+    from ..data.graphs.folder import holds_token_graphs
+    from ..data.pairs.folder import all_pair_files
+
+    if not folder.is_dir():
+        found = "found a file" if folder.exists() else "no such folder"
+        raise UserError(f"{folder}: {found}; expected a folder of data")
+    if any(folder.glob("*.conllu")):
+        _print_treebank(folder)
+    elif holds_cogs(folder):
+        _print_cogs(folder)
+    elif pairs := all_pair_files(folder):
+        for files in pairs:
+            _print_pairs(files)
+    elif holds_token_graphs(folder):
+        _print_token_graphs(folder)
+    elif any(folder.glob("*.jsonl")) or any(folder.glob("*.csv")):
+        _print_graphs(folder)
+    else:
+        layouts = "train.conllu, train.tsv, train.jsonl or CLUTRR's *_train.csv, and files to test on beside it"
+        raise UserError(f"{folder}: found no data; expected {layouts} (docs/your-own-data.md)")
+
+
+def _print_graphs(folder: Path) -> None:
+    from ..data.relations.facts import describe
+    from ..data.relations.jsonl import read_folder
+    from ..io.progress import bar
+
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe(read_folder(folder, reading.advance))
+    print(f"{facts.name} ({facts.fingerprint})")
+    table = Table()
+    for column in (
+        "split",
+        "rows",
+        "distinct graphs",
+        "chains",
+        "nodes",
+        "graph in train",
+        "unseen label",
+        "best accuracy",
+    ):
+        table.add_column(column, justify="left" if column == "split" else "right")
+    for name, rows in facts.splits.items():
+        fewest, most = rows.nodes
+        table.add_row(
+            name,
+            f"{rows.rows:,}",
+            f"{rows.graphs:,}",
+            f"{rows.chains:,}",
+            f"{fewest}" if fewest == most else f"{fewest}-{most}",
+            f"{rows.in_train:,}",
+            f"{rows.unanswerable:,}",
+            f"{rows.best:.1%}",
+        )
+    out.print(table)
+    _print_counts("relations in train", facts.relations)
+    _print_counts("answers in train", facts.targets)
+
+
+def _print_pairs(files: PairFiles) -> None:
+    from ..data.pairs.facts import describe_pairs
+    from ..io.progress import bar
+
+    with bar(f"reading {files.split}") as reading:
+        facts = describe_pairs(files.read(files.by_split, reading.advance, note=lambda note: print(f"note: {note}")))
+    print(f"{files.split} ({', '.join(sorted({path.name for path in files.by_split.values()}))})")
+    _print_facts(
+        "rows",
+        {
+            part: {
+                "all": f"{rows.rows:,}",
+                "words of sources: mean, most": "{:.1f}, {}".format(*rows.source_words),
+                "words of targets: mean, most": "{:.1f}, {}".format(*rows.target_words),
+                **{f"with a target under {length} words": f"{count:,}" for length, count in rows.under.items()},
+                "in train": f"{rows.in_train:,}",
+                "with a source that is in train": f"{rows.source_in_train:,}",
+                "with a word that is not in train": f"{rows.unseen:,}",
+            }
+            for part, rows in facts.splits.items()
+        },
+    )
+    print(
+        f"{facts.source_vocabulary:,} words in sources of train, {facts.target_vocabulary:,} in targets, "
+        f"{facts.both:,} in both"
+    )
+
+
+def _print_cogs(folder: Path) -> None:
+    from ..data.graphs.cogs import cogs_files, read_cogs_graphs
+    from ..data.graphs.facts import describe_token_graphs
+    from ..io.progress import bar
+
+    files = cogs_files(folder, training=False)
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe_token_graphs(read_cogs_graphs(files, reading.advance))
+    _print_sentences(folder, files, facts)
+
+
+def _print_token_graphs(folder: Path) -> None:
+    from ..data.graphs.facts import describe_token_graphs
+    from ..data.graphs.folder import read_split_graphs, token_graph_files
+    from ..io.progress import bar
+
+    files = token_graph_files(folder, training=False, testing=False)
+    with bar(f"reading {folder.name}") as reading:
+        facts = describe_token_graphs(read_split_graphs(files, progress=reading.advance))
+    _print_sentences(folder, files.values(), facts)
+
+
+def _print_sentences(folder: Path, files: Iterable[Path], facts: Mapping[str, TokenGraphFacts]) -> None:
+    from ..io.files import fingerprint
+
+    print(f"{folder.resolve().name} ({fingerprint(files)})")
+    _print_facts(
+        "rows",
+        {
+            part: {
+                "all": f"{rows.rows:,}",
+                "words of a sentence: fewest, mean, most": "{}, {:.1f}, {}".format(*rows.words),
+                "with a sentence that is in train": f"{rows.in_train:,}",
+                "words that are not in train": f"{len(rows.unseen_words):,}",
+                "with a word that is not in train": f"{rows.with_unseen_word:,}",
+                **{f"labels of {column}": f"{count:,}" for column, count in rows.labels.items()},
+                "with a label that is not in train": f"{rows.with_unseen_label:,}",
+            }
+            for part, rows in facts.items()
+        },
+    )
+    for part, rows in facts.items():
+        if len(rows.groups) > 1:
+            _print_counts(f"groups in {part}", rows.groups)
+
+
+def _print_treebank(folder: Path) -> None:
+    from ..data.trees.folder import read_treebank, treebank_split_names, treebank_splits
+    from ..io.progress import bar
+
+    for split in treebank_split_names(folder):
+        with bar(f"reading {folder.name}") as reading:
+            data = read_treebank(folder, treebank_splits(folder), split, progress=reading.advance)
+        _print_trees(data)
+
+
+def _print_trees(data: TreebankData) -> None:
+    from ..data.trees.facts import describe_treebank
+
+    facts = describe_treebank(data.splits)
+    print(f"{data.name} ({data.fingerprint})")
+    _print_facts(
+        "sentences",
+        {
+            part: {
+                "all": f"{trees.sentences:,}",
+                "words": f"{trees.words:,}",
+                "words of a sentence: mean, most": f"{trees.words / trees.sentences:.1f}, {trees.longest}",
+                "with crossing arcs": f"{trees.crossing:,}",
+                "in train": f"{trees.in_train:,}",
+                "words that are not in train": f"{trees.unseen_words / trees.words:.1%}",
+                "with a relation that is not in train": f"{trees.unseen_relations:,}",
+            }
+            for part, trees in facts.splits.items()
+        },
+    )
+    _print_counts("relations in train", facts.relations)
+
+
+def _print_facts(title: str, splits: Mapping[str, Mapping[str, str]]) -> None:
+    """A line for each fact and a column for each split: the other way round they would not fit a terminal."""
+    table = Table()
+    table.add_column(title)
+    lines: dict[str, list[str]] = {}
+    for split, facts in splits.items():
+        table.add_column(split, justify="right")
+        for name, number in facts.items():
+            lines.setdefault(name, [name]).append(number)
+    for line in lines.values():
+        table.add_row(*line)
+    out.print(table)
+
+
+def _print_counts(title: str, counts: Mapping[str, int]) -> None:
+    print(f"{len(counts)} {title}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")

@@ -1,0 +1,115 @@
+"""The commands about machine and speed, `info` and `bench`: like cli.py, which registers them, a thin skin."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import UserError
+
+out = Console(highlight=False)
+
+
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Say what this machine has: versions, cores, GPUs, which engines run here and why one does not.
+
+    Examples:
+
+    - `edge-transformer info`
+
+    - `edge-transformer info --json`
+    """
+    from ..bench.machine import describe
+
+    machine = describe()
+    if as_json:
+        print(json.dumps(machine.to_dict(), indent=2))
+        return
+    print(f"edge-transformer {machine.package}, Python {machine.python}, PyTorch {machine.torch}")
+    print(
+        f"{machine.system}, {machine.processor}: {machine.cores} cores to use, PyTorch uses {machine.threads} threads"
+    )
+    print(f"GPU: {', '.join(machine.gpus) or 'none that PyTorch can use'}")
+    table = Table(box=box.SIMPLE)
+    for column in ("engine", "runs here", ""):
+        table.add_column(column)
+    for name, engine in machine.engines.items():
+        table.add_row(name, "yes" if engine.available else "no", engine.note)
+    out.print(table)
+    for kind, taken in machine.auto.items():
+        print(f'engine="auto" on {kind}: {taken or "there is no such device"}')
+
+
+def bench(
+    parts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--part",
+            help="core, layers, scaling, rivals, threads, memory, decode, token, seq2seq or seq2seq-memory; can be "
+            "repeated.",
+            show_default="all",
+        ),
+    ] = None,
+    own_sizes: Annotated[
+        list[str] | None, typer.Option("--size", help="Sizes of your own, B,n,d,h; can be repeated.")
+    ] = None,
+    engines: Annotated[
+        list[str] | None, typer.Option("--engine", help="Measure this engine; can be repeated.", show_default="all")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Time for the rounds of a case.")] = 5.0,
+    limit: Annotated[float, typer.Option(min=0, help="Leave out what takes more seconds in a single run.")] = 20.0,
+    memory: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Leave out what needs more GB.", show_default="half of what is free"),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    keep_memory: Annotated[
+        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training and answering do.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw time and memory against n: a .svg or .png file.", show_default=False)
+    ] = None,
+) -> None:
+    """Measure time and memory of the engines side by side. On an idle machine, all of it takes some ten minutes.
+
+    Examples:
+
+    - `edge-transformer bench --part core`
+
+    - `edge-transformer bench --size 4,30,128,8`
+
+    - `edge-transformer bench --part scaling --part memory --json speed.json --plot speed.svg`
+    """
+    from ..bench import Settings, make_cases, measure
+    from ..bench.tables import FIGURES, draw, tables
+    from ..draw.figures import FORMATS, write_figure
+    from ..io.progress import bar
+
+    cases = make_cases(parts or (), own_sizes or (), engines or (), device)
+    if plot is not None:  # mistakes are told before minutes of measuring, not after
+        if plot.suffix not in FORMATS:
+            raise UserError(f"--plot {plot}: expected a name that ends in {' or '.join(FORMATS)}")
+        if not any(case.part in FIGURES for case in cases):
+            raise UserError(f"--plot {plot}: needs --part {' or --part '.join(FIGURES)}")
+    settings = Settings(seconds, limit, round((memory or 0) * 1e9), threads, device, keep_memory)
+    with bar("measuring", len(cases)) as measuring:
+        found = measure(cases, settings, shlex.join(["edge-transformer", *sys.argv[1:]]), measuring.advance)
+    if json_file is not None:
+        found.write(json_file)
+    for table in tables(found):
+        out.print(table.rich())
+    if plot is not None:
+        write_figure(draw(found), plot)
+    for path in (json_file, plot):
+        if path is not None:
+            print(f"written: {path}")

@@ -1,0 +1,301 @@
+"""The command `parse`: like cli.py, which registers it, a thin skin over models that turn sentences into graphs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
+
+import typer
+
+from ..data.graphs.rows import TokenGraph
+from ..data.trees.conllu import DependencySentence
+from ..errors import DataError, UserError
+from ..io.files import check_writable
+from ..io.process import prepare_process
+from ..io.streams import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
+from .options import ThreadsOption
+
+if TYPE_CHECKING:
+    from ..draw.diagrams import ArcDiagram
+    from ..tasks.trees.model import TreeParser
+
+DEFAULT_MODEL = "cogs-small"
+BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models have a vector for each
+PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
+
+Tokens = tuple[str, ...]
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    diagram = "diagram"
+    json = "json"
+    conllu = "conllu"
+
+
+class Parsed(Protocol):
+    """What models answer with."""
+
+    @property
+    def graph(self) -> TokenGraph: ...
+    @property
+    def logical_form(self) -> str | None: ...
+    @property
+    def unknown(self) -> tuple[str, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+Answer = Parsed | DependencySentence  # the latter from models of dependency trees
+
+
+class Parser(Protocol):
+    """Models that this command can ask."""
+
+    def parse(self, sentences: Sequence[str | Tokens], /) -> Sequence[Answer]: ...
+
+
+def parse(
+    sentence: Annotated[
+        str | None, typer.Argument(help="Words with spaces between them.", show_default="lines of standard input")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A bundled model, or the folder of a trained one.")] = DEFAULT_MODEL,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            help="Sentences, one a line, or a CoNLL-U file; - is standard input.",
+            show_default="standard input",
+        ),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="Draw the graph to this file; with FILE.svg, lines go to FILE-1.svg, FILE-2.svg and so on."),
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="How answers are printed; conllu for models of dependency trees only.",
+            show_default="diagram for a sentence that is typed, else conllu or json",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json: one line a sentence.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
+    threads: ThreadsOption = None,
+) -> None:
+    """Show what a sentence means: its logical form, where the model has one, and its graph as an arc diagram.
+
+    Lines of standard input, or of a file, are sentences or objects such as {"tokens": ["Emma", "ran", "."]}. They are
+    answered in JSON, one line each, without waiting for lines that have not come yet; to someone who types them,
+    with diagrams. A model of dependency trees answers in CoNLL-U instead, and also takes CoNLL-U, of which it keeps
+    everything but the trees.
+
+    Examples:
+
+    - `edge-transformer parse "A cat liked that the boy ran ."`
+
+    - `edge-transformer parse "Emma wanted to eat ." --svg emma.svg`
+
+    - `edge-transformer parse --model runs/my-parser --input sentences.txt > graphs.jsonl`
+
+    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
+
+    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 "She saw it ." --format conllu`
+    """
+    if sentence is not None and source is not None:
+        raise UserError(f"--input {source}: found a sentence as well; expected one of the two")
+    if sentence is not None and not sentence.split():
+        raise UserError(f"found no word in the sentence {sentence!r}; expected words with spaces between them")
+    if svg is not None and svg.suffix != ".svg":
+        raise UserError(f"--svg {svg}: expected a name that ends in .svg")
+    if svg is not None:
+        check_writable("--svg", svg, first=svg if sentence is not None else _numbered(svg, 1))
+    typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
+    parser = _load(model, threads, tree)
+    makes_trees = _makes_trees(parser)
+    if source is not None and source.suffix == ".conllu" and not makes_trees:
+        raise UserError(f"{source}: found CoNLL-U; expected a model of dependency trees with --model to go with it")
+    if form is None:
+        form = Format.diagram if sentence is not None or typed else Format.conllu if makes_trees else Format.json
+    form = Format.json if as_json else form
+    if form is Format.conllu and not makes_trees:
+        raise UserError(f"--format conllu: found a {type(parser).__name__}; expected a model of dependency trees")
+    # Progress bars of rich take sys.stdout for the time they are shown, which must not get the answers.
+    out = sys.stdout
+    if form is Format.conllu and isinstance(out, TextIOWrapper):
+        out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
+    if sentence is not None:
+        [answer] = parser.parse([sentence.strip()])
+        _print(_written(answer, form, ascii_only), out)
+        _remark(answer, "")
+        _draw(answer, svg)
+        return
+    if typed:
+        print("one sentence a line; the end of the input (Ctrl-D) ends this", file=sys.stderr)
+    name = name_of(source)
+    count = 0
+    with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
+        answers = _parse_trees(parser, lines, name) if makes_trees else _parse_lines(parser, lines, name)
+        for count, (line, answer) in enumerate(answers, start=1):
+            apart = "\n" if form is Format.diagram else ""
+            _print(_written(answer, form, ascii_only) + apart, out)
+            _remark(answer, f"{name}:{line}: ")
+            _draw(answer, _numbered(svg, count) if svg is not None else None)
+            advance(1)
+    if not count:
+        example = 'edge-transformer parse "A cat ran ."'
+        raise UserError(f"{name}: found no sentence; expected one a line, or one as an argument: {example}")
+
+
+def _load(name: str, threads: int | None, tree: bool) -> Parser:
+    from ..training.models import load
+
+    prepare_process(threads)
+    try:
+        model: Any = load(name)
+    except UserError as error:
+        if Path(name).exists():
+            raise
+        raise UserError(f"--model {name}: no bundled model and no folder of this name ({error})") from error
+    if not callable(getattr(model, "parse", None)):
+        raise UserError(f"--model {name}: found a {type(model).__name__}; expected a model that parses sentences")
+    if tree:
+        if not hasattr(model, "tree"):
+            raise UserError(f"--tree: found a {type(model).__name__} in {name}; expected a graph parser")
+        model.tree = True
+    return cast(Parser, model)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def _makes_trees(parser: Parser) -> bool:
+    """Whether a model answers with dependency trees."""
+    return callable(getattr(parser, "parse_stream", None))
+
+
+def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
+    """The same as `_parse_lines` for models of trees."""
+    from ..data.trees.sentences import arriving_sentences
+
+    sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
+    for tree in cast("TreeParser", parser).parse_stream(sentences, lines.pausing):
+        yield tree.line, tree
+
+
+def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
+    """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
+    from ..tasks.graphs.model import Parse, SentenceLine, read_sentence_lines, with_fields
+
+    waiting: list[SentenceLine] = []
+    pairs = 0
+
+    def answers() -> Iterator[tuple[int | None, Answer]]:
+        if waiting:
+            parsed = cast(Sequence[Parse], parser.parse([line.tokens for line in waiting]))
+            answered = with_fields(parsed, (line.fields for line in waiting))
+            yield from zip([line.number for line in waiting], answered, strict=True)
+
+    try:
+        for line in read_sentence_lines(lines, source):
+            waiting.append(line)
+            pairs += len(line.tokens) ** 2
+            if pairs > BATCH_PAIRS or lines.pausing():
+                yield from answers()
+                waiting, pairs = [], 0
+    except DataError:  # the lines before the broken one were good sentences
+        yield from answers()
+        raise
+    yield from answers()
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
+    from ..io.progress import bar
+
+    with ExitStack() as stack:
+        yield stack.enter_context(bar("parsing")).advance if shown else lambda count: None
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _written(answer: Answer, form: Format, ascii_only: bool) -> str:
+    if form is Format.conllu and isinstance(answer, DependencySentence):
+        return answer.text.removesuffix("\n")  # of its two, the second is that of `print`
+    return _text(answer, ascii_only) if form is Format.diagram else _as_json(answer)
+
+
+def _as_json(answer: Answer) -> str:
+    if isinstance(answer, DependencySentence):
+        from ..tasks.trees.model import tree_as_json
+
+        return json_line(tree_as_json(answer))
+    return json_line(answer.to_json())
+
+
+def _text(answer: Answer, ascii_only: bool) -> str:
+    from ..draw.diagrams import draw_text, visible
+
+    encoding = _encoding()
+    width = shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
+    diagram = draw_text(_diagram(answer), width, ascii=ascii_only, encoding=encoding)
+    form = None if isinstance(answer, DependencySentence) else answer.logical_form
+    return diagram if form is None else f"{visible(form, encoding)}\n\n{diagram}"
+
+
+def _diagram(answer: Answer) -> ArcDiagram:
+    from ..draw.diagrams import diagram_of_graph, diagram_of_tree
+
+    if isinstance(answer, DependencySentence):
+        return diagram_of_tree(answer)
+    return diagram_of_graph(answer.graph)
+
+
+def _remark(answer: Answer, where: str) -> None:
+    """Say on standard error what a reader of the answer should know."""
+    from ..data.graphs.cogs_graphs import COLUMNS, form_of_graph
+    from ..draw.diagrams import visible
+
+    if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special
+        return
+    if answer.unknown:
+        words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
+        print(f"warning: {where}never seen in training, so a guess: {words}", file=sys.stderr)
+    if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
+        try:
+            form_of_graph(answer.graph)
+        except DataError as error:
+            why = visible(f"found {error.found}; expected {error.expected}")
+            print(f"warning: {where}no logical form has this graph: {why}", file=sys.stderr)
+
+
+def _numbered(svg: Path, count: int) -> Path:
+    """The file of the drawing of one of several sentences."""
+    return svg.with_stem(f"{svg.stem}-{count}")
+
+
+def _draw(answer: Answer, path: Path | None) -> None:
+    if path is None:
+        return
+    from ..draw.diagrams import draw_svg
+    from ..io.files import write_text
+
+    write_text(path, draw_svg(_diagram(answer)))
+    print(f"written: {path}", file=sys.stderr)  # standard output has answers only
+
+
+def _print(text: str, out: TextIO) -> None:
+    print(text, file=out, flush=True)
+
+
+def _encoding() -> str:
+    return sys.stdout.encoding or "utf-8"

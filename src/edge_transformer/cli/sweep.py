@@ -1,0 +1,70 @@
+"""The command `sweep`: like cli.py, which registers it, a thin skin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ..training.sweep import Search
+
+EXIT_INTERRUPTED = 130
+out = Console(highlight=False)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="Sweep file.", show_default=False)],
+    show: Annotated[bool, typer.Option("--show", help="Only show what was found so far.")] = False,
+    runs: Annotated[Path, typer.Option(help="Folder that the folder of the search is in.")] = Path("runs"),
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+) -> None:
+    """Search for good settings by scores on validation rows; test files are not read. Needs the extra `[sweep]`.
+
+    Can be stopped and started again. The same command in several terminals, or on several machines that share a
+    `storage`, works on the same search.
+
+    Examples:
+
+    - `edge-transformer sweep experiments/clutrr-sweep.yaml`
+
+    - `edge-transformer sweep experiments/clutrr-sweep.yaml --show`
+    """
+    from ..training.experiment import generate_missing
+    from ..training.sweep import Search, Sweep
+
+    wanted = Sweep.read(file)
+    if show:
+        _show(Search(wanted, runs, create=False))
+        return
+    generate_missing(wanted.generate)
+    search = Search(wanted, runs)
+    finished = search.run(lambda line: print(line, flush=True), threads)
+    _show(search)
+    if not finished:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _show(search: Search) -> None:
+    counts = ", ".join(f"{number} {state}" for state, number in search.counts().items())
+    print(f"{search.sweep.name}: {search.sweep.trials} trials wanted; {counts or 'none yet'}")
+    best = search.best()
+    if not best:
+        print("no trial has finished")
+        return
+    settings = list(search.sweep.space)
+    table = Table(box=box.SIMPLE)
+    for column in ("trial", "score", *settings):
+        table.add_column(column, justify="right")
+    for trial in best:
+        values = [trial.params.get(name, "") for name in settings]
+        texts = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
+        table.add_row(str(trial.number), f"{100 * (trial.value or 0.0):.2f}", *texts)
+    out.print(table)
+    print("to train the best one and test it:")
+    print(f"  {search.sweep.command(best[0].params)}")

@@ -1,0 +1,200 @@
+"""The command `translate`: like cli.py, which registers it, a thin skin over models that turn texts into texts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from ..data.pairs.sparql import are_words_of_queries, parse, runnable
+from ..errors import UserError
+from ..io.process import prepare_process
+from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
+from .options import ThreadsOption
+
+if TYPE_CHECKING:
+    from ..tasks.seq2seq.model import AnsweredLine, Translation, Translator
+
+SHOWN_WORDS = 5  # of those that a remark is about
+SHOWN_LETTERS = 50  # of each of them
+
+
+def translate(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained model.", show_default=False)],
+    text: Annotated[
+        str | None, typer.Argument(help="Words with spaces between them.", show_default="lines of standard input")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", help="Texts, one a line; - is standard input.", show_default="standard input"),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Width of a beam search.", show_default="greedy; with --nbest 4 or as many")
+    ] = None,
+    nbest: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
+    length_penalty: Annotated[
+        float, typer.Option(help="Above 0 a beam prefers longer translations, below 0 shorter ones; -5 to 5.")
+    ] = 0.0,
+    sample: Annotated[
+        int, typer.Option(min=0, help="So many random translations of each text.", show_default="the best ones")
+    ] = 0,
+    temperature: Annotated[
+        float, typer.Option(help="Of samples: below 1 they are nearer to the best, above 1 further away.")
+    ] = 1.0,
+    top_k: Annotated[
+        int | None, typer.Option(help="Of samples: drawn from so many best words.", show_default="all words")
+    ] = None,
+    top_p: Annotated[
+        float, typer.Option(help="Of samples: drawn from the fewest words that have this probability together.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same samples.")] = 1,
+    limit: Annotated[
+        int | None, typer.Option(help="Most words said.", show_default="twice the longest of training")
+    ] = None,
+    sparql: Annotated[
+        bool, typer.Option("--sparql", help="Print queries that can be run, once M0, M1, ... are replaced by entities.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text.")] = False,
+    threads: ThreadsOption = None,
+) -> None:
+    """Translate texts: questions into queries, commands into actions, or what else the model was trained on.
+
+    Lines of standard input, or of a file, are texts, lists such as ["Did", "M0", "marry", "M1"], or objects such as
+    {"source": "Did M0 marry M1"}, whose other fields come back with --json. Each is answered with one line, without
+    waiting for lines that have not come yet. With --nbest, or more than one --sample, there is a line for each
+    translation, its log-probability before it and a tab between them, and an empty line after each text.
+
+    With --sparql the words of a query, which models learn as CFQ's authors cut them, become one line of SPARQL again.
+
+    An empty line is answered with an empty one. So is a line that cannot be translated, such as one of too many words;
+    an error names it, with --json in its place, the others are answered, and the exit code is 2.
+
+    Examples:
+
+    - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 "Did M1's producer influence M2"`
+
+    - `edge-transformer translate runs/cfq-cpu-mcd1-seed1 --nbest 3 --input questions.txt`
+
+    - `edge-transformer translate runs/scan-cpu-scan-seed1 --beam 4 --json < commands.txt`
+
+    - `edge-transformer translate runs/scan-cpu-scan-seed1 "jump twice" --sample 5 --top-p 0.9`
+    """
+    if text is not None and source is not None:
+        raise UserError(f"--input {source}: found a text as well; expected one of the two")
+    if text is not None and not text.split():
+        raise UserError(f"found no word in the text {text!r}; expected words with spaces between them")
+    from ..tasks.seq2seq.decoding import Decoding, beams_for
+
+    beams = beams_for(nbest) if beam is None else beam
+    how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)
+    translator = _load(run, threads)
+    if sparql and not are_words_of_queries(translator.target):
+        raise UserError(f"--sparql: found no words of queries in {run}; expected a model that was trained to say them")
+    style = _Style(as_json, how.count > 1, sparql, out=sys.stdout)
+    if text is not None:
+        for answered in translator.translate_lines([text], "the text", how=how):
+            if answered.line.error:
+                raise answered.line.error
+            _print(answered, "", style)
+        return
+    name = name_of(source)
+    failed = count = 0
+    with open_lines(source, "texts") as lines, ExitStack() as stack:
+        advance = None
+        if source not in (None, STANDARD_INPUT):
+            from ..io.progress import bar
+
+            advance = stack.enter_context(bar("translating")).advance
+        for answered in translator.translate_lines(lines, name, lines.pausing, how):
+            count += 1
+            _print(answered, f"{name}:{answered.line.number}: ", style)
+            failed += answered.line.error is not None
+            if advance:
+                advance(1)
+    if not count:
+        raise UserError(f"{name}: found no text; expected one a line, or one as an argument")
+    if failed:
+        raise UserError(f"{name}: {failed:,} of {count:,} lines could not be translated")
+
+
+def _load(run: str, threads: int | None) -> Translator:
+    from ..tasks.seq2seq.model import Translator
+    from ..training.models import load
+
+    prepare_process(threads)
+    model = load(run)
+    if not isinstance(model, Translator):
+        raise UserError(f"{run}: found a {type(model).__name__}; expected a model that translates, of the task seq2seq")
+    return model
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How answers are printed, and where."""
+
+    as_json: bool
+    several: bool  # translations of one text
+    sparql: bool
+    out: TextIO  # progress bars of rich take the place of sys.stdout for the time they are shown
+
+    def text(self, translation: Translation) -> str:
+        return runnable(translation.target) if self.sparql else translation.text
+
+    def json(self, translation: Translation) -> dict[str, Any]:
+        return translation.to_json() | ({"sparql": runnable(translation.target)} if self.sparql else {})
+
+
+def _print(answered: AnsweredLine, where: str, style: _Style) -> None:
+    found = answered.translations
+    if style.as_json:
+        text = json_line(_as_json(answered, style))
+    elif style.several:
+        text = "".join(f"{one.log_probability:.4f}\t{style.text(one)}\n" for one in found)
+    else:
+        text = style.text(found[0]) if found else ""
+    encoding = style.out.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=style.out, flush=True)
+    if not style.as_json:
+        _remark(answered, where, style.sparql)
+
+
+def _as_json(answered: AnsweredLine, style: _Style) -> dict[str, Any]:
+    """Translations with the fields of the question beside them; of equal names ours win."""
+    fields, found = dict(answered.line.question.fields), answered.translations
+    if answered.line.error:
+        return fields | {"error": str(answered.line.error)}
+    value = fields | (style.json(found[0]) if found else {"source": "", "target": ""})
+    if style.several:
+        of_text = ("source", "unknown", "left_out")
+        value["candidates"] = [
+            {name: item for name, item in style.json(one).items() if name not in of_text} for one in found
+        ]
+    return value
+
+
+def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:
+    """Say on standard error what a reader of plain texts would not see."""
+    if answered.line.error:
+        print(f"error: {answered.line.error}", file=sys.stderr)
+    if not answered.translations:
+        return
+    first = answered.translations[0]
+    if first.unknown:
+        print(f"warning: {where}the model does not know {_listed(first.unknown)}", file=sys.stderr)
+    if first.left_out:
+        print(f"warning: {where}left out {_listed(first.left_out)}, which the model does not know", file=sys.stderr)
+    if not first.finished:
+        print(f"warning: {where}no end within the limit", file=sys.stderr)
+    elif sparql and parse(first.target) is None:
+        print(f"warning: {where}what the model says is no query", file=sys.stderr)
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - SHOWN_WORDS
+    shown = (word if len(word) <= SHOWN_LETTERS else f"{word[:SHOWN_LETTERS]}…" for word in words[:SHOWN_WORDS])
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

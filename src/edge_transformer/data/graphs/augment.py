@@ -1,0 +1,249 @@
+"""Sentences out of others: a phrase takes the place of another of its kind.
+
+A phrase is a token with all that hangs on it, directly or not, and the words without parent or labels among and before
+them. How many words before it belong to a token is seen in the sentences: where a word without parent and labels
+stands before every token of a kind, as articles do before common nouns, it belongs to them. Which tokens are of a kind
+says one column of labels. Another may say what a phrase is to its parent: that belongs to the place, not to the phrase.
+
+Nothing is known of any language here but that the first letter of a sentence may be a capital for that reason alone.
+New sentences mean what their parts meant, but they need not be ones that people say.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from .rows import TokenGraph
+from .standing_in import StandIns
+
+TRIES = 24  # of exchanges for one new sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """The tokens from `first` to `last` of a graph, which hang on one of them, `top`."""
+
+    graph: TokenGraph
+    top: int
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+class Exchange:
+    """The phrases of some sentences, by kind.
+
+    `kind` is the column whose label two phrases must share to change places; it must not be empty. `place` is the
+    column whose label stays with the place. Sentences of one token take part where phrases of their kind can be that
+    short. Sentences and phrases are drawn as often as they are there, or, where `evenly` is asked for, so that those
+    with rare words are drawn as often as others: first one of all words, then a sentence that has it; first one of all
+    tops, then a phrase of it; and a phrase that hangs on nothing keeps its place, for what was drawn would be gone. In
+    so many sentences as the fraction `words` says, a word that is a row of its own stands in for another
+    (standing_in.py) before phrases change places; `name` is the column that says what words are called.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[TokenGraph],
+        kind: str,
+        place: str | None = None,
+        evenly: bool = False,
+        words: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        self.kind, self.place, self.evenly = kind, place, evenly
+        self.words = {token for graph in graphs for token in graph.tokens}
+        self.rows = {_content(graph) for graph in graphs}
+        self.sentences = [graph for graph in graphs if graph.size > 1]
+        self.before = words_before(self.sentences, kind)
+        self.by_kind: dict[str, list[Phrase]] = defaultdict(list)
+        for graph in self.sentences:
+            for phrase in phrases(graph, kind, self.before):
+                self.by_kind[graph.labels[kind][phrase.top]].append(phrase)
+        short = {label for label, those in self.by_kind.items() if any(len(phrase) == 1 for phrase in those)}
+        for graph in graphs:
+            if graph.size == 1 and graph.labels[kind][0] in short:
+                self.by_kind[graph.labels[kind][0]] += phrases(graph, kind, self.before)
+        if evenly:
+            self.having = _sentences_by_word(self.sentences)
+            self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
+        self.stand_ins = StandIns(graphs, name) if words else None
+        self.share_standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
+
+    def new_sentences(self, count: int, longest: int, seed: int) -> list[TokenGraph]:
+        """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to exchange."""
+        if not self.by_kind:
+            return []
+        chance = random.Random(seed)
+        made = (self.sentence(longest, chance) for _ in range(count))
+        return [graph for graph in made if graph is not None]
+
+    def sentence(self, longest: int, chance: random.Random) -> TokenGraph | None:
+        """A new sentence: one phrase of another is exchanged, then others for longer ones, until it has some length.
+
+        None where that gave one of the sentences there are.
+        """
+        graph = self._draw_sentence(chance)
+        wanted = chance.randint(1, longest)
+        places = self._places(graph)
+        for tries in range(TRIES):
+            if not places or (tries and graph.size >= wanted):
+                break
+            there = chance.choice(places)
+            found = self._draw_phrases(graph.labels[self.kind][there.top], 4 if tries else 1, chance)
+            least, most = (len(there) + 1 if tries else 1), longest - graph.size + len(there)
+            fitting = [phrase for phrase in found if least <= len(phrase) <= most]
+            if fitting:
+                graph = self.exchange(there, max(fitting, key=len))
+                places = self._places(graph)
+        return None if _content(graph) in self.rows else graph
+
+    def _places(self, graph: TokenGraph) -> list[Phrase]:
+        found = phrases(graph, self.kind, self.before)
+        return [phrase for phrase in found if graph.parents[phrase.top] != phrase.top] if self.evenly else found
+
+    def _draw_sentence(self, chance: random.Random) -> TokenGraph:
+        if self.stand_ins and self.share_standing_in and chance.random() < self.share_standing_in:
+            return self.stand_ins.sentence(chance)
+        return chance.choice(chance.choice(self.having) if self.evenly else self.sentences)
+
+    def _draw_phrases(self, kind: str, count: int, chance: random.Random) -> list[Phrase]:
+        if self.evenly:
+            return [chance.choice(those) for those in chance.choices(self.by_top[kind], k=count)]
+        return chance.choices(self.by_kind[kind], k=count)
+
+    def exchange(self, there: Phrase, new: Phrase) -> TokenGraph:
+        """The sentence of `there` with `new` instead, with a capital where it begins, if such words have one."""
+        made = exchange(there, new, self.place)
+        if (there.first == 0) == (new.first == 0):
+            return made
+        word = made.tokens[there.first]
+        other = word[:1].lower() + word[1:] if there.first else word[:1].upper() + word[1:]
+        if other not in self.words:  # a name, or a word that never begins a sentence
+            return made
+        return replace(made, tokens=(*made.tokens[: there.first], other, *made.tokens[there.first + 1 :]))
+
+
+def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
+    """The sentence of `there` with `new` instead."""
+    host, guest = there.graph, new.graph
+    shift = len(new) - len(there)
+
+    def moved(token: int) -> int:
+        """A token of the host that stays, in the new sentence; the new top for the old one."""
+        return _top(there, new) if token == there.top else token if token < there.first else token + shift
+
+    inside = [parent + there.first - new.first for parent in guest.parents[new.first : new.last + 1]]
+    if host.parents[there.top] == there.top:
+        inside[new.top - new.first] = _top(there, new)
+    else:
+        inside[new.top - new.first] = moved(host.parents[there.top])
+    labels = {}
+    for name, column in host.labels.items():
+        own = list(guest.labels[name][new.first : new.last + 1])
+        if name == place:
+            own[new.top - new.first] = column[there.top]
+        labels[name] = (*column[: there.first], *own, *column[there.last + 1 :])
+    return TokenGraph(
+        tokens=(*host.tokens[: there.first], *guest.tokens[new.first : new.last + 1], *host.tokens[there.last + 1 :]),
+        parents=(
+            *map(moved, host.parents[: there.first]),
+            *inside,
+            *map(moved, host.parents[there.last + 1 :]),
+        ),
+        labels=labels,
+    )
+
+
+def _sentences_by_word(graphs: Iterable[TokenGraph]) -> list[list[TokenGraph]]:
+    """For each word that has a parent or labels somewhere, the sentences in which it does."""
+    having: dict[str, list[TokenGraph]] = defaultdict(list)
+    for graph in graphs:
+        loose = loose_tokens(graph)
+        for word in {word: None for word, is_loose in zip(graph.tokens, loose, strict=True) if not is_loose}:
+            having[word].append(graph)
+    return list(having.values())
+
+
+def _phrases_by_top(those: Iterable[Phrase]) -> list[list[Phrase]]:
+    by_top: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in those:
+        by_top[phrase.graph.tokens[phrase.top]].append(phrase)
+    return list(by_top.values())
+
+
+def _content(graph: TokenGraph) -> tuple[object, ...]:
+    """Equal for equal sentences with equal graphs."""
+    return graph.tokens, graph.parents, *graph.labels.values()
+
+
+def _top(there: Phrase, new: Phrase) -> int:
+    return there.first + new.top - new.first
+
+
+def phrases(graph: TokenGraph, kind: str, before: dict[str, int]) -> list[Phrase]:
+    """All phrases of a sentence whose tops have a kind."""
+    loose = loose_tokens(graph)
+    kinds = graph.labels[kind]
+    first = [token if loose[token] else token - before.get(kinds[token], 0) for token in range(graph.size)]
+    last, below = list(range(graph.size)), [1] * graph.size
+    order = _leaves_first(graph.parents)
+    for token in order:
+        parent = graph.parents[token]
+        if parent != token:
+            first[parent], last[parent] = min(first[parent], first[token]), max(last[parent], last[token])
+            below[parent] += below[token]
+    loose_up_to = [0]
+    for each in loose:
+        loose_up_to.append(loose_up_to[-1] + each)
+    return [
+        Phrase(graph, top, first[top], last[top])
+        for top in sorted(order)
+        if kinds[top]
+        and first[top] >= 0
+        # All in between is loose or hangs on the top.
+        and below[top] + loose_up_to[last[top] + 1] - loose_up_to[first[top]] == last[top] + 1 - first[top]
+    ]
+
+
+def loose_tokens(graph: TokenGraph) -> list[bool]:
+    """Which tokens have no parent, nothing that hangs on them, and no labels."""
+    parents = {parent for token, parent in enumerate(graph.parents) if parent != token}
+    return [
+        parent == token and token not in parents and not any(column[token] for column in graph.labels.values())
+        for token, parent in enumerate(graph.parents)
+    ]
+
+
+def words_before(graphs: Iterable[TokenGraph], kind: str) -> dict[str, int]:
+    """How many loose tokens stand before every token of a kind."""
+    least: dict[str, int] = {}
+    for graph in graphs:
+        loose = loose_tokens(graph)
+        run = 0
+        for token in range(graph.size):
+            label = graph.labels[kind][token]
+            if label:
+                least[label] = min(run, least.get(label, run))
+            run = run + 1 if loose[token] else 0
+    return least
+
+
+def _leaves_first(parents: Sequence[int]) -> list[int]:
+    """Tokens in an order in which each comes before its parent; those on a circle are left out, with all above them."""
+    waiting_for = [0] * len(parents)
+    for token, parent in enumerate(parents):
+        waiting_for[parent] += parent != token
+    ready = [token for token, number in enumerate(waiting_for) if not number]
+    for token in ready:  # it grows while it is read
+        parent = parents[token]
+        if parent != token:
+            waiting_for[parent] -= 1
+            if not waiting_for[parent]:
+                ready.append(parent)
+    return ready

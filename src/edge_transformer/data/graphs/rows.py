@@ -1,0 +1,204 @@
+"""Sentences whose tokens have a parent and labels, as JSON lines: what a graph parser learns and predicts.
+
+    {"tokens": ["Ann", "ran", "."], "parents": [1, -1, -1], "labels": {"role": ["agent", "", ""]}}
+
+Parents are token numbers from 0; -1, or the token's own number, says that it has none. `labels` has any number of
+columns with any names, each with one text a token; an empty text is the label of tokens that need none. A line may name
+the `group` its score counts for. Every line of a file has the same columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError, UserError
+from ...io.files import replacing
+from ..relations.clutrr import no_text
+
+MAX_LINE = 1_000_000  # characters
+MAX_TOKENS = 512  # a model keeps a vector for each pair of them
+MAX_COLUMNS = 64
+_JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGraph:
+    """A sentence as a graph. A token without parent is its own parent, which is also how models are asked for it."""
+
+    tokens: tuple[str, ...]
+    parents: tuple[int, ...]
+    labels: dict[str, tuple[str, ...]]
+    group: str = field(default="", compare=False)  # says where a score counts, nothing about the graph
+
+    def __post_init__(self) -> None:
+        problem = _problem(self)
+        if problem:
+            raise DataError("token graph", None, *problem)
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return len(self.tokens)
+
+    @classmethod
+    def from_json(cls, value: Any, source: str | Path = "token graph", line: int | None = None) -> TokenGraph:
+        """Check one object of the form above."""
+        tokens = tokens_from_json(value, source, line)
+        parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
+        if not isinstance(parents, list):
+            raise DataError(source, line, _shown(parents), '"parents": a list with a number for each token')
+        if not isinstance(labels, dict) or not all(isinstance(column, list) for column in labels.values()):
+            raise DataError(source, line, _shown(labels), '"labels": an object with a list for each column')
+        own = [token if type(parent) is int and parent == -1 else parent for token, parent in enumerate(parents)]
+        try:
+            return cls(tokens, tuple(own), {name: tuple(column) for name, column in labels.items()}, group)
+        except DataError as error:
+            raise DataError(source, line, error.found, error.expected) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of this graph."""
+        value = {
+            "tokens": list(self.tokens),
+            "parents": [-1 if parent == token else parent for token, parent in enumerate(self.parents)],
+            "labels": {name: list(column) for name, column in self.labels.items()},
+        }
+        return value | ({"group": self.group} if self.group else {})
+
+
+def tokens_from_json(value: Any, source: str | Path = "token graph", line: int | None = None) -> tuple[str, ...]:
+    """The tokens of an object; a question to a trained model has nothing else."""
+    tokens = value.get("tokens") if isinstance(value, dict) else None
+    if not isinstance(tokens, list):
+        raise DataError(source, line, _shown(value), 'an object with "tokens": a list of texts')
+    problem = _problem_with_tokens(tuple(tokens))
+    if problem:
+        raise DataError(source, line, *problem)
+    return tuple(tokens)
+
+
+def other_fields(value: Any) -> dict[str, Any]:
+    """What an object has besides its tokens, such as an "id": it comes back with the answer."""
+    return {name: item for name, item in value.items() if name != "tokens"} if isinstance(value, dict) else {}
+
+
+def read_token_graphs(
+    path: str | Path, columns: Collection[str] | None = None, whose: str = "those of the first graph"
+) -> Iterator[TokenGraph]:
+    """Read a file of such lines as they are asked for; the first broken line ends the reading with an error.
+
+    All graphs must have the same columns: those of the first one, or `columns`, of which `whose` says in errors where
+    they are from.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            yield from read_token_graph_lines(lines, path, columns, whose)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+
+
+def read_token_graph_lines(
+    lines: Iterable[str],
+    source: str | Path,
+    columns: Collection[str] | None = None,
+    whose: str = "those of the first graph",
+) -> Iterator[TokenGraph]:
+    """Read graphs from lines of JSON; blank lines are passed over. For the columns see `read_token_graphs`."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            graph = TokenGraph.from_json(json_of_line(line, source, number), source, number)
+            columns = graph.labels if columns is None else columns
+            if set(columns) != set(graph.labels):
+                found, expected = _names(graph.labels), _names(columns)
+                raise DataError(source, number, f"the columns {found}", f"{whose}: {expected}")
+            yield graph
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
+
+
+def text_or_json(line: str, source: str | Path, number: int) -> Any:
+    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
+
+    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
+    """
+    if _JSON.match(line):
+        return json_of_line(line, source, number)
+    check_length(line, source, number)
+    return line.strip(" \t\r\n")
+
+
+def check_length(line: str, source: str | Path, number: int) -> None:
+    """Refuse a line of more than MAX_LINE characters."""
+    if len(line) > MAX_LINE:
+        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+
+
+def json_of_line(line: str, source: str | Path, number: int) -> Any:
+    """The JSON value of one line."""
+    check_length(line, source, number)
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
+        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+
+
+def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:
+    """Write graphs one by one, and say how many they were."""
+    count = 0
+    with replacing(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+        for graph in graphs:
+            file.write(json.dumps(graph.to_json()) + "\n")
+            count += 1
+    return count
+
+
+def _problem(graph: TokenGraph) -> tuple[str, str] | None:
+    """What is wrong with a graph: what was found, and what is expected."""
+    size = len(graph.tokens)
+    problem = _problem_with_tokens(graph.tokens)
+    if problem:
+        return problem
+    if len(graph.parents) != size:
+        return f"{len(graph.parents)} parents", f"one for each of the {size} tokens"
+    for token, parent in enumerate(graph.parents):
+        if type(parent) is not int or not 0 <= parent < size:
+            return f"token {token} with parent {_shown(parent)}", f"the number of a token, 0 to {size - 1}, or -1"
+    if not isinstance(graph.labels, dict) or len(graph.labels) > MAX_COLUMNS:
+        return f"{len(graph.labels)} columns of labels", f"at most {MAX_COLUMNS}, by name"
+    for name, column in graph.labels.items():
+        if not isinstance(name, str) or not name:
+            return f"a column named {_shown(name)}", "a text as its name"
+        if len(column) != size:
+            return f"{len(column)} labels in column {name}", f"one for each of the {size} tokens"
+        if not _are_texts(column):
+            return f"column {name} = {_shown(column)}", "labels that are texts"
+    if not isinstance(graph.group, str):
+        return f"group = {_shown(graph.group)}", "a text"
+    return None
+
+
+def _problem_with_tokens(tokens: tuple[Any, ...]) -> tuple[str, str] | None:
+    if not 0 < len(tokens) <= MAX_TOKENS:
+        return f"{len(tokens)} tokens", f"1 to {MAX_TOKENS}"
+    if not _are_texts(tokens) or "" in tokens:
+        return f"tokens = {_shown(tokens)}", "texts that are not empty"
+    return None
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return set(map(type, values)) <= {str}
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)

@@ -1,0 +1,142 @@
+"""Pairs of sequences, as two columns of words with a tab between them, plain or gzipped: what a translator learns."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from ...errors import DataError, UserError
+from ..relations.clutrr import no_text
+
+MAX_LINE = 1_000_000  # characters
+MAX_TOKENS = 4096  # of one side
+_COLUMNS = "two texts with a tab between them"
+_HEADERS = {  # first lines that name the columns
+    ("source", "target"),
+    ("src", "tgt"),
+    ("input", "output"),
+    ("in", "out"),
+    ("question", "query"),
+    ("question", "sparql"),
+    ("command", "actions"),
+}
+
+Note = Callable[[str], None]  # is told what a reader should know about the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sequence of words and the one it is to be turned into."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    path: str = field(default="pair", compare=False)  # where it was read, for errors about it
+    line: int | None = field(default=None, compare=False)
+
+
+def plain_or_gzipped(folder: Path, name: str) -> Path | None:
+    """The file `name` or `name.gz` of a folder; None where there is neither."""
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(found) == 2:
+        raise found_twice(*found)
+    return found[0] if found else None
+
+
+def found_twice(one: Path, other: Path) -> UserError:
+    """The error that two files are there for the same rows, of which one may be an old copy."""
+    return UserError(f"{one.parent}: found {one.name} and {os.path.relpath(other, one.parent)}; expected one of them")
+
+
+def read_pair_file(path: str | Path, note: Note | None = None) -> Iterator[Pair]:
+    """Read one file as its rows are asked for; the first broken line ends the reading with an error.
+
+    `note` is told of a first line that names the columns, which is no row.
+    """
+    return rows_of_file(path, lambda lines, source: read_pair_lines(lines, source, note), _COLUMNS)
+
+
+def rows_of_file(
+    path: str | Path, read_lines: Callable[[Iterable[str], str | Path], Iterator[Pair]], expected: str
+) -> Iterator[Pair]:
+    """The rows that `read_lines` makes of a file, at least one; `expected` says in errors what a row is."""
+    count = 0
+    with open_text(path) as file:
+        for pair in read_lines(lines_of(file, path), path):
+            count += 1
+            yield pair
+    if not count:
+        raise DataError(path, 1, "no rows", f"at least one: {expected}")
+
+
+def read_pair_lines(lines: Iterable[str], source: str | Path, note: Note | None = None) -> Iterator[Pair]:
+    """Read pairs from lines; blank lines are passed over, and a first line such as `source<TAB>target`."""
+    name = str(source)
+    for number, line in enumerate(lines, start=1):
+        if number == 1 and tuple(cell.strip().lower() for cell in line.split("\t")) in _HEADERS:
+            if note:
+                note(f"{name}: its first line names the columns and is passed over")
+        elif line.strip():
+            yield _pair(line, name, number)
+
+
+def _pair(line: str, name: str, number: int) -> Pair:
+    cells = line.rstrip("\r\n").split("\t")
+    if len(cells) != 2:
+        raise DataError(name, number, f"{len(cells)} columns: {line.rstrip()!r}", _COLUMNS)
+    return make_pair(cells[0].split(), cells[1].split(), name, number)
+
+
+def make_pair(source: Iterable[str], target: Iterable[str], path: str, line: int | None) -> Pair:
+    """A pair whose sides have words, and not too many."""
+    pair = Pair(tuple(source), tuple(target), path, line)
+    for side, tokens in (("first", pair.source), ("second", pair.target)):
+        if not 0 < len(tokens) <= MAX_TOKENS:
+            raise DataError(path, line, f"a {side} text of {len(tokens)} words", f"1 to {MAX_TOKENS}")
+    return pair
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[IO[str]]:
+    """Open a text, gzipped where its name ends in `.gz`; what is wrong with the file is told with its name."""
+    path = Path(path)
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+                yield file
+        else:
+            with open(path, encoding="utf-8-sig") as file:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(path, None, f"bytes that cannot be unpacked ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
+
+
+def lines_of(file: IO[str], path: str | Path, longest: int = MAX_LINE) -> Iterator[str]:
+    """The lines of a text, none of which is too long to be held in memory."""
+    number = 0
+    while True:
+        try:
+            line = file.readline(longest + 1)
+        except UnicodeDecodeError as error:
+            raise no_text(path, number, error) from error
+        if not line:
+            return
+        number += 1
+        if len(line) > longest:
+            raise DataError(path, number, f"a line of more than {longest} characters", f"at most {longest}")
+        yield line
+
+
+def told(rows: Iterable[Pair], progress: Callable[[int], None] | None) -> Iterator[Pair]:
+    """The same rows, of each of which `progress` hears."""
+    for row in rows:
+        yield row
+        if progress:
+            progress(1)

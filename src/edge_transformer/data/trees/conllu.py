@@ -1,0 +1,293 @@
+"""Dependency trees in CoNLL-U: reading, checking, and writing predicted trees into what was read.
+
+A sentence keeps its lines as they are, with comments, multi-word tokens (`3-4`) and empty nodes (`5.1`), and is written
+back with them; a parser sees the words only. What is written differs from what was read in nothing but line ends (a
+line feed each), a byte order mark (none) and blank lines (one after each sentence).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import conllu
+from conllu.exceptions import ParseException
+from conllu.parser import parse_id_value, parse_int_value
+
+from ...errors import DataError, UserError
+from ...io.files import replacing
+from ..relations.clutrr import no_text
+
+MAX_LINE = 1_000_000  # characters
+MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
+MAX_ID = 9  # digits
+NO_VALUE = "_"
+ROW_OF_CONLLU = re.compile(r"\d+(-\d+|\.\d+)?\t")  # how a line begins that is no comment
+_NO_LETTERS = ("Cc", "Cs")  # control characters, and halves of characters, which no file can hold
+_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
+_LFS_POINTER = "version https://git-lfs"
+_COLUMNS = "10 columns with tabs between them: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
+_ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL, _DEPS, _COUNT = 0, 1, 3, 4, 6, 7, 8, 10
+_Id = int | tuple[int, str, int]  # a word, a multi-word token (3, "-", 4) or an empty node (5, ".", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DependencySentence:
+    """The words of a sentence and their tree; word numbers count from 1, as in the files."""
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]  # heads[i] is the head of word i + 1; 0 is the root. Empty where there is no tree
+    relations: tuple[str, ...]  # of each word to its head; empty where there is no tree
+    upos: tuple[str, ...]
+    xpos: tuple[str, ...]
+    lines: tuple[str, ...] = field(compare=False, repr=False)  # as read, with everything that is no word
+    source: str = field(default="sentence", compare=False, repr=False)
+    line: int | None = field(default=None, compare=False, repr=False)  # number of the first one
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
+
+    @classmethod
+    def of_words(cls, words: Sequence[str], sent_id: Any = None) -> DependencySentence:
+        """A sentence that has nothing but words, and a name where `sent_id` can be one: a text or a whole number."""
+        for number, word in enumerate(words, start=1):
+            if not word.strip() or any(unicodedata.category(letter) in _NO_LETTERS for letter in word):
+                expected = "texts, not empty, without tabs, line ends and other control characters"
+                raise DataError("sentence", None, f"word {number} = {word!r}", expected)
+        if not 0 < len(words) <= MAX_WORDS:
+            raise DataError("sentence", None, f"{len(words)} words", f"1 to {MAX_WORDS}")
+        rows = (f"{number}\t{word}" + f"\t{NO_VALUE}" * (_COUNT - 2) for number, word in enumerate(words, start=1))
+        unknown = (NO_VALUE,) * len(words)
+        named = [f"# sent_id = {sent_id}"] if _is_name(sent_id) else []
+        return cls(tuple(words), (), (), unknown, unknown, (*named, f"# text = {' '.join(words)}", *rows))
+
+    @property
+    def size(self) -> int:
+        """The number of words."""
+        return len(self.words)
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """The lines that start with #, as they are."""
+        return tuple(line for line in self.lines if line.startswith("#"))
+
+    @property
+    def sent_id(self) -> str | None:
+        """The name that a comment gives to the sentence, if any."""
+        return next((match[1] for line in self.comments if (match := _SENT_ID.fullmatch(line))), None)
+
+    @property
+    def text(self) -> str:
+        """The sentence in CoNLL-U, with the blank line after it."""
+        return "\n".join(self.lines) + "\n\n"
+
+    def tokens(self) -> conllu.TokenList:
+        """All lines as the `conllu` library reads them: features, lemmas and metadata by name."""
+        return conllu.parse_token_and_metadata("\n".join(self.lines))
+
+    def with_tree(self, heads: Sequence[int], relations: Sequence[str]) -> DependencySentence:
+        """The same sentence with another tree, also in its lines.
+
+        DEPS of its words, which belongs to the tree that was there, becomes `_`; all other columns, comments,
+        multi-word tokens and empty nodes stay.
+        """
+        if not len(heads) == len(relations) == self.size:
+            found = f"{len(heads)} heads and {len(relations)} relations"
+            raise DataError(self.source, self.line, found, f"one of each for every one of the {self.size} words")
+        for relation in relations:
+            if not _is_relation(relation):
+                raise DataError(self.source, self.line, f"relation {relation!r}", "a text without spaces")
+        problem = tree_problem(heads)
+        if problem:
+            word, found, expected = problem
+            raise DataError(self.source, self.line, f"word {word}: {found}", expected)
+        lines, word = [], 0
+        for line in self.lines:
+            cells = line.split("\t")
+            if cells[_ID].isdecimal() and not line.startswith("#"):
+                cells[_HEAD], cells[_DEPREL], cells[_DEPS] = str(heads[word]), relations[word], NO_VALUE
+                line, word = "\t".join(cells), word + 1
+            lines.append(line)
+        return replace(self, heads=tuple(map(int, heads)), relations=tuple(relations), lines=tuple(lines))
+
+
+def read_conllu(path: str | Path, trees: bool = True, max_words: int = MAX_WORDS) -> Iterator[DependencySentence]:
+    """Read one file as its sentences are asked for; the first broken line ends the reading with an error.
+
+    Without `trees` the columns HEAD and DEPREL are not looked at: any sentence will do, to be parsed.
+    """
+    count = 0
+    try:
+        # Nothing but a line feed ends a line here: treebanks of web text have other separators inside words.
+        with open(path, encoding="utf-8-sig", newline="\n") as lines:
+            for sentence in read_conllu_lines(lines, path, trees, max_words):
+                count += 1
+                yield sentence
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    if not count:
+        raise DataError(path, 1, "no sentences", f"at least one: lines of {_COLUMNS}")
+
+
+def read_conllu_lines(
+    lines: Iterable[str], source: str | Path, trees: bool = True, max_words: int = MAX_WORDS
+) -> Iterator[DependencySentence]:
+    """Read sentences from lines, each as soon as the blank line after it has come."""
+    name, number = str(source), 0
+    block: list[str] = []
+    try:
+        for number, line in enumerate(lines, start=1):
+            if len(line) > MAX_LINE:
+                raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
+            line = line.removesuffix("\n").removesuffix("\r")
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            if line.strip(" "):
+                block.append(line)
+                if len(block) > 4 * max_words + 1_000:  # comments and empty nodes of a sentence within the limit fit
+                    found = f"{len(block)} lines without a blank one"
+                    raise DataError(
+                        source, number, found, f"sentences of at most {max_words} words, blank lines between"
+                    )
+            elif block:
+                yield _sentence(tuple(block), name, number - len(block), trees, max_words)
+                block = []
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
+    if block:
+        yield _sentence(tuple(block), name, number - len(block) + 1, trees, max_words)
+
+
+def write_conllu(path: str | Path, sentences: Iterable[DependencySentence]) -> int:
+    """Write sentences one by one, and say how many they were."""
+    count = 0
+    with replacing(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+        for sentence in sentences:
+            file.write(sentence.text)
+            count += 1
+    return count
+
+
+def tree_problem(heads: Sequence[int]) -> tuple[int, str, str] | None:
+    """What keeps heads from being a tree with one root: a word, what was found at it, what is expected."""
+    size, root = len(heads), 0
+    for word, head in enumerate(heads, start=1):
+        if not 0 <= head <= size:
+            return word, f"head {head}", f"0 for the root, or a word of the sentence, 1 to {size}"
+        if head == 0:
+            if root:
+                return word, f"a second root beside word {root}", "one word with head 0"
+            root = word
+    if not root:
+        return 1, "no root", "one word with head 0"
+    above = [0] * (size + 1)  # 0: not seen, else the word from which it was first reached
+    for word in range(1, size + 1):
+        at = word
+        while at and not above[at]:
+            above[at] = word
+            at = heads[at - 1]
+        if at and above[at] == word:
+            return at, "a cycle through its head", "a tree: every word is below the root"
+    return None
+
+
+def _sentence(lines: tuple[str, ...], source: str, first: int, trees: bool, max_words: int) -> DependencySentence:
+    """Check one block of lines, of which `first` is the number of the first."""
+    rows: list[list[str]] = []
+    places: list[int] = []  # line number of each word
+    span_end = empty = 0  # the last word of the open multi-word token; empty nodes since the last word
+    for number, line in enumerate(lines, start=first):
+        if line.startswith("#"):
+            if line[1:].lstrip().startswith("global.columns"):
+                _check_columns(line, source, number)
+            continue
+        cells = line.split("\t")
+        if number == 1 and line.startswith(_LFS_POINTER):
+            raise DataError(source, number, "a Git LFS pointer", "the file itself: run `git lfs pull` where it lies")
+        if len(cells) != _COUNT:
+            raise DataError(source, number, f"{_plural(len(cells), 'column')} in {line!r}", _COLUMNS)
+        if not cells[_FORM]:
+            raise DataError(source, number, "an empty FORM", "a word")
+        kind = _parse_id(cells[_ID])
+        if kind == len(rows) + 1:
+            rows.append(cells)
+            places.append(number)
+            empty = 0
+            if len(rows) > max_words:
+                raise DataError(source, number, f"a sentence of more than {max_words} words", f"at most {max_words}")
+        elif isinstance(kind, tuple) and kind[1] == "-" and kind[0] == len(rows) + 1 > span_end:
+            span_end = kind[2]
+            if span_end - kind[0] >= max_words:
+                raise DataError(source, number, f"ID {cells[_ID]}", f"a sentence of at most {max_words} words")
+        elif isinstance(kind, tuple) and kind[1] == "." and kind[::2] == (len(rows), empty + 1):
+            empty += 1
+        else:
+            node = f"{len(rows)}.{empty + 1} for an empty node"
+            raise DataError(source, number, f"ID {cells[_ID]}", f"{len(rows) + 1} for the next word, or {node}")
+    if not rows:
+        raise DataError(source, first, "comments without a sentence", f"lines of {_COLUMNS}")
+    if span_end > len(rows):
+        found = f"a sentence that ends with word {len(rows)}"
+        raise DataError(source, first + len(lines) - 1, found, f"all words of its multi-word token, up to {span_end}")
+    heads, relations = _tree(rows, places, source) if trees else ((), ())
+    words, upos, xpos = (tuple(sys.intern(row[column]) for row in rows) for column in (_FORM, _UPOS, _XPOS))
+    return DependencySentence(words, heads, relations, upos, xpos, lines, source, first)
+
+
+def _tree(rows: list[list[str]], places: list[int], source: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    heads = []
+    for row, number in zip(rows, places, strict=True):
+        head = _parse_head(row[_HEAD])
+        if head is None:
+            raise DataError(source, number, f"HEAD {row[_HEAD]}", f"0 for the root, or a word, 1 to {len(rows)}")
+        if not _is_relation(row[_DEPREL]):
+            expected = "a relation, without spaces; dep is one for what is not known"
+            raise DataError(source, number, f"DEPREL {row[_DEPREL]!r}", expected)
+        heads.append(head)
+    problem = tree_problem(heads)
+    if problem:
+        word, found, expected = problem
+        raise DataError(source, places[word - 1], found, expected)
+    return tuple(heads), tuple(sys.intern(row[_DEPREL]) for row in rows)
+
+
+@lru_cache(maxsize=65536)
+def _is_relation(name: str) -> bool:
+    return name not in ("", NO_VALUE) and not any(letter.isspace() for letter in name)
+
+
+@lru_cache(maxsize=65536)
+def _parse_id(cell: str) -> _Id | None:
+    try:
+        return parse_id_value(cell) if len(cell) <= 2 * MAX_ID and cell.isascii() else None
+    except ParseException:
+        return None
+
+
+@lru_cache(maxsize=65536)
+def _parse_head(cell: str) -> int | None:
+    try:
+        return parse_int_value(cell) if len(cell) <= MAX_ID and cell.isascii() else None
+    except ParseException:
+        return None
+
+
+def _check_columns(line: str, source: str, number: int) -> None:
+    """CoNLL-U Plus has columns of its own; with others than CoNLL-U's, HEAD would be read from the wrong one."""
+    names = " ".join(line.partition("=")[2].split()).upper()
+    if names != _COLUMNS.partition(": ")[2]:
+        raise DataError(source, number, f"the columns {names}", _COLUMNS)
+
+
+def _is_name(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip()) and not any(unicodedata.category(letter) in _NO_LETTERS for letter in value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plural(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -1,0 +1,152 @@
+"""What an arc diagram shows, and at which heights its arcs go: the same for text and for SVG."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rich.cells import cell_len
+
+from ..data.graphs.rows import TokenGraph
+from ..data.trees.conllu import DependencySentence
+from ..errors import UserError
+
+ARC_COLUMNS = ("role", "deprel")  # columns of labels that say what a token is to its parent
+JOINERS = "\u200c\u200d"  # invisible, but letters of some scripts look different without them
+Span = tuple[int, int]  # two positions, the smaller one first
+
+
+@dataclass(frozen=True)
+class ArcDiagram:
+    """Tokens, an arc to each of them from its parent, and rows of further texts for the tokens.
+
+    Args:
+        parents: a number for each token; a token that is its own parent has no arc.
+        labels: a text for each token, written on its arc, or below the token where it has none.
+        notes: rows of texts to write below the tokens, in each a text for each token, mostly "".
+    """
+
+    tokens: tuple[str, ...]
+    parents: tuple[int, ...]
+    labels: tuple[str, ...]
+    notes: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        size = len(self.tokens)
+        if not size:
+            raise UserError("an arc diagram needs at least one token")
+        for name, column in (
+            ("parents", self.parents),
+            ("labels", self.labels),
+            *(("notes", row) for row in self.notes),
+        ):
+            if len(column) != size:
+                raise UserError(f"arc diagram: found {len(column)} {name}; expected one for each of the {size} tokens")
+        if not all(0 <= parent < size for parent in self.parents):
+            raise UserError(f"arc diagram: found parents {list(self.parents)}; expected numbers from 0 to {size - 1}")
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return len(self.tokens)
+
+    @cached_property
+    def arcs(self) -> tuple[int, ...]:
+        """The tokens that have a parent. A token stands for its arc, as it has one at most."""
+        return tuple(token for token, parent in enumerate(self.parents) if parent != token)
+
+    @cached_property
+    def roots(self) -> frozenset[int]:
+        """Tokens without parent that others hang on; a token without any arc is no root but left out of the graph."""
+        return frozenset(self.parents[token] for token in self.arcs).difference(self.arcs)
+
+    def span(self, arc: int) -> Span:
+        """The tokens that an arc connects, from left to right."""
+        parent = self.parents[arc]
+        return (parent, arc) if parent < arc else (arc, parent)
+
+    def rows_below(self) -> list[tuple[str, ...]]:
+        """What is written below the tokens: labels that have no arc to stand on, then notes; no empty rows."""
+        pairs = zip(self.labels, self.parents, strict=True)
+        homeless = tuple(label if parent == token else "" for token, (label, parent) in enumerate(pairs))
+        return [row for row in (homeless, *self.notes) if any(row)]
+
+    def visible(self, encoding: str = "utf-8") -> ArcDiagram:
+        """The same with all texts made `visible`."""
+
+        def shown(texts: Sequence[str]) -> tuple[str, ...]:
+            return tuple(visible(text, encoding) for text in texts)
+
+        return ArcDiagram(shown(self.tokens), self.parents, shown(self.labels), tuple(map(shown, self.notes)))
+
+    def describe(self) -> str:
+        """The arcs in words, for those who cannot see them."""
+        arcs = [f"{self.tokens[self.parents[arc]]} -{self.labels[arc]}-> {self.tokens[arc]}" for arc in self.arcs]
+        return "; ".join(arcs) or "no arcs"
+
+
+def diagram_of_graph(graph: TokenGraph, arc_column: str | None = None) -> ArcDiagram:
+    """The diagram of a sentence. One column of its labels goes on the arcs, all others below the tokens.
+
+    Without `arc_column` that is the column "role", else "deprel", else the first one.
+    """
+    if arc_column is not None and arc_column not in graph.labels:
+        known = ", ".join(graph.labels) or "none"
+        raise UserError(f"arc diagram: found no column {arc_column!r}; the graph has {known}")
+    chosen = arc_column or next((name for name in (*ARC_COLUMNS, *graph.labels) if name in graph.labels), None)
+    labels = graph.labels[chosen] if chosen else ("",) * graph.size
+    notes = tuple(column for name, column in graph.labels.items() if name != chosen)
+    return ArcDiagram(graph.tokens, graph.parents, labels, notes)
+
+
+def diagram_of_tree(tree: DependencySentence, root: str = "ROOT") -> ArcDiagram:
+    """The diagram of a dependency tree, with its artificial root before the first word."""
+    if not tree.heads:
+        raise UserError("arc diagram: found a sentence without a tree; expected a parsed one")
+    return ArcDiagram((root, *tree.words), (0, *tree.heads), ("", *tree.relations))
+
+
+def levels(spans: Sequence[Span]) -> list[int]:
+    """Heights from 1 for lines over these spans: over all spans that lie inside, and never two lines on each other.
+
+    Lines may have the same height where one ends at the token where the other begins.
+    """
+    found: dict[int, int] = {}
+    for line in sorted(range(len(spans)), key=lambda line: (spans[line][1] - spans[line][0], spans[line])):
+        left, right = spans[line]
+        inside, taken = 0, set()
+        for other, level in found.items():
+            start, end = spans[other]
+            if start < right and left < end:
+                taken.add(level)
+                if left <= start and end <= right:
+                    inside = max(inside, level)
+        found[line] = next(level for level in range(inside + 1, inside + 2 + len(taken)) if level not in taken)
+    return [found[line] for line in range(len(spans))]
+
+
+def visible(text: str, encoding: str = "utf-8") -> str:
+    """A text as it can be shown: what moves the cursor, hides, or is not in the encoding is written as an escape."""
+    shown = ""
+    for place, letter in enumerate(text):
+        if letter.isprintable() or (letter in JOINERS and 0 < place < len(text) - 1):
+            shown += letter
+        elif unicodedata.category(letter) == "Zs":
+            shown += " "
+        else:
+            shown += _escape(letter)
+    if shown and unicodedata.category(shown[0]).startswith("M"):
+        shown = "\N{DOTTED CIRCLE}" + shown  # an accent without a letter would go on the one before
+    if shown and not cell_len(shown):
+        shown = "".join(map(_escape, shown))
+    try:
+        shown.encode(encoding)
+    except UnicodeEncodeError:
+        shown = shown.encode(encoding, "backslashreplace").decode(encoding)
+    return shown
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("ascii", "backslashreplace").decode() if ord(letter) > 127 else f"\\x{ord(letter):02x}"

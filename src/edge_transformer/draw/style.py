@@ -1,0 +1,123 @@
+"""What all figures have in common: colours, letters, and how they are saved.
+
+The same numbers give the same bytes, so a figure in a repository changes only when a result does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..io.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+Estimate = tuple[float, float | None]  # mean and standard error, which may not be known, as fractions of 1
+
+# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that nobody reads on white.
+# The markers say the same once more, for print in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#555555"
+
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.size": 10,
+    "svg.hashsalt": "edge-transformer",  # element ids would be random without it
+    "svg.fonttype": "path",
+    "text.parse_math": False,  # a name with a dollar sign is a name
+}
+
+FORMATS: dict[str, dict[str, Any]] = {
+    ".svg": {"metadata": {"Date": None, "Creator": None}},
+    ".png": {"metadata": {"Software": None}, "dpi": 160},
+}
+
+
+def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
+    svg, png = (Path(f"{stem}{suffix}") for suffix in FORMATS)
+    for path in (svg, png):
+        write_figure(figure, path)
+    return svg, png
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write one file, in the format that its name says: .svg or .png."""
+    import matplotlib
+
+    options = FORMATS[path.suffix]
+    with matplotlib.rc_context(STYLE), replacing(path) as aside:
+        figure.savefig(
+            aside, format=path.suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **options
+        )
+
+
+def lowest(estimates: Iterable[Estimate]) -> float:
+    """Where an axis starts: the ten below the lowest error bar, so that differences at the top stay visible."""
+    low = min(100 * (mean - (error or 0)) for mean, error in estimates)
+    return max(0.0, 10 * ((low - 2) // 10))
+
+
+def in_percent(axis: Axis, low: float) -> None:
+    """Mark an axis that goes from `low` to 100."""
+    from matplotlib.ticker import MultipleLocator, PercentFormatter
+
+    axis.set_major_locator(MultipleLocator(5 if low >= 70 else 10 if low >= 20 else 20))
+    axis.set_major_formatter(PercentFormatter(decimals=0))
+
+
+def plain_axes(axes: Axes, values: Literal["x", "y"]) -> None:
+    """A quiet frame: lines across where the values are, and one along the bottom."""
+    axes.grid(axis=values, color="#E3E3E3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(color="#AAAAAA", labelcolor=GREY, length=3)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#AAAAAA")
+
+
+def explain_marks(
+    axes: Axes,
+    ours: Collection[Estimate],
+    paper: Collection[Estimate],
+    *,
+    paper_data: str = "",
+    below: float = 0.13,
+    line: Literal["-", "none"] = "-",
+) -> None:
+    """Say once what filled and hollow mean: colour is the model, filling is whose number it is.
+
+    `paper_data` says what other data the paper's numbers are of; the legend stands `below` the axes, in parts of
+    their height, and `line` is what joins our points.
+    """
+    from matplotlib.lines import Line2D
+
+    common: dict[str, Any] = {"color": GREY, "marker": "o", "markersize": 5}
+    handles = []
+    if ours:
+        label = "this library" + _error_note(ours)
+        handles.append(Line2D([], [], linewidth=1.8, linestyle=line, label=label, **common))
+    if paper:
+        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.2}
+        label = ", ".join(filter(None, ("the paper", paper_data))) + _error_note(paper)
+        handles.append(Line2D([], [], label=label, **hollow, **common))
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -below),
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=GREY,
+        handlelength=2.6,
+    )
+
+
+def _error_note(estimates: Iterable[Estimate]) -> str:
+    return " ± standard error" if any(error is not None for _, error in estimates) else ""

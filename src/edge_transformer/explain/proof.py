@@ -1,0 +1,220 @@
+"""From the traces of a model to the proof of an answer: which edges it was put together from, down to told ones.
+
+Layer by layer an edge (i, j) is either carried on or composed from (i, l) and (l, j) as they were one layer below. Of
+all ways to derive the query edge from told edges, the proof is the one with the largest product of strengths (see
+`trace`); carrying on costs nothing. Dynamic programming finds it, for many graphs at once.
+
+A model with `inverse_edges` reads each told edge from both ends, so that its proofs may end in told edges from either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.relations.clutrr import Story
+from ..data.relations.jsonl import graph_from_json
+from ..errors import UserError
+from ..nn.encoder import EdgeTransformer
+from ..nn.inputs import NULL_LABEL
+from ..tasks.base import TaskModel, answering
+from ..tasks.relations.model import RelationModel, labelled_edges
+from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
+from .trace import trace
+
+MAX_NODES = 64  # beyond, n^3 triangles in every layer are too many to keep
+BATCH_TRIANGLES = 100_000
+TOP_PIVOTS = 5
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How an edge follows from told ones: it is one of them, or a layer composes it from two others."""
+
+    start: int
+    end: int
+    layer: int = 0  # where it is composed, counted from 1; 0 where told
+    premises: tuple[Derivation, ...] = ()  # none where told, else those to the pivot and from it
+
+    @property
+    def triangle(self) -> Triangle:
+        """Of a composed edge."""
+        return self.start, self.premises[0].end, self.end
+
+    def steps(self) -> Iterator[Derivation]:
+        """The composed edges, the conclusion first."""
+        if self.premises:
+            yield self
+        for premise in self.premises:
+            yield from premise.steps()
+
+
+def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
+    """Why the model answers what it answers for a graph such as
+
+    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
+    """
+    story = graph_from_json(graph, "graph", known=check_model(model)[0].relations, max_nodes=MAX_NODES)
+    return explain_stories(model, [story])[0]
+
+
+def explain_stories(model: TaskModel, stories: Sequence[Story]) -> list[Explanation]:
+    """The same for many stories, whose relations the model must know."""
+    relation_model, encoder = check_model(model)
+    results: dict[int, Explanation] = {}
+    for rows in equal_sizes(stories):
+        traced = TracedStories(relation_model, encoder, [stories[row] for row in rows])
+        for number, (row, proof) in enumerate(zip(rows, traced.best_proofs(), strict=True)):
+            results[row] = traced.explanation(number, proof)
+    return [results[row] for row in range(len(stories))]
+
+
+def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
+    """The model and its encoder, where they are of the kind that has triangles to show."""
+    if not isinstance(model, RelationModel):
+        raise UserError(f"explain: found a {type(model).__name__}; expected a model that labels the query of a graph")
+    if not isinstance(model.encoder, EdgeTransformer):
+        kind = model.settings.get("kind")
+        raise UserError(f"explain: found a model of kind {kind!r}; expected 'edge': only that one attends to triangles")
+    return model, model.encoder
+
+
+def equal_sizes(stories: Sequence[Story]) -> Iterator[list[int]]:
+    """The numbers of the stories in batches of equal n, none too large."""
+    by_size: dict[int, list[int]] = defaultdict(list)
+    for number, story in enumerate(stories):
+        if story.size > MAX_NODES:
+            raise UserError(f"explain: found a graph of {story.size} nodes; expected at most {MAX_NODES}")
+        by_size[story.size].append(number)
+    for size, rows in sorted(by_size.items()):
+        step = max(1, BATCH_TRIANGLES // size**3)
+        yield from (rows[start : start + step] for start in range(0, len(rows), step))
+
+
+def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
+    """The labels of stories of one size: (B, n, n)."""
+    n = stories[0].size
+    labels = torch.full((len(stories), n, n), NULL_LABEL)
+    for number, story in enumerate(stories):
+        edges = labelled_edges(story, model.relations)
+        if edges is None:
+            unknown = sorted(set(story.relations) - set(model.relations))
+            raise UserError(f"explain: found the relations {unknown}; the model knows {', '.join(model.relations)}")
+        for start, end, label in edges:
+            labels[number, start, end] = label
+    return labels.to(next(model.parameters()).device)
+
+
+@torch.no_grad()
+def read_edges(model: RelationModel, encoder: EdgeTransformer, states: Tensor) -> Tensor:
+    """What the trained head would answer for every edge: (..., dim) -> (..., answers) probabilities."""
+    return model.head.classify(encoder.final_norm(states)).float().softmax(-1)
+
+
+def best_pivots(scores: Tensor, told: Tensor) -> Tensor:
+    """The best derivation of every edge that has one.
+
+    Args:
+        scores: (layers, B, n, n, n), the logarithm of each triangle's strength, below 0.
+        told: bool (B, n, n), the edges of the graph.
+
+    Returns:
+        (layers, B, n, n): the pivot through which the layer composes the edge, or -1 where it carries on what there is.
+        Of equal pivots the first counts, and of equal layers the lowest.
+    """
+    # (i, i, j) and (i, j, j) compose nothing and are never chosen: they need (i, j) itself, which is better carried on.
+    best = torch.zeros_like(scores[0, ..., 0]).masked_fill(~told, -torch.inf)  # (B, n, n)
+    pivots = []
+    for score in scores.clamp_min(-1e4):  # a strength of 0 is a bad way, not an impossible one
+        ways = score + best[:, :, :, None] + best[:, None, :, :]  # (B, i, l, j)
+        composed, pivot = ways.max(dim=2)
+        better = composed > best
+        pivots.append(torch.where(better, pivot, -1))
+        best = torch.where(better, composed, best)
+    return torch.stack(pivots)
+
+
+def derivation(pivots: Tensor, told: Tensor, query: tuple[int, int]) -> Derivation | None:
+    """The derivation of the query from `best_pivots` of one graph, (layers, n, n); None where there is none."""
+    table, leaves = pivots.tolist(), told.tolist()
+
+    def follow(start: int, end: int, layer: int) -> Derivation | None:
+        while layer and table[layer - 1][start][end] < 0:
+            layer -= 1
+        if not layer:
+            return Derivation(start, end) if leaves[start][end] else None
+        pivot = table[layer - 1][start][end]
+        first, second = follow(start, pivot, layer - 1), follow(pivot, end, layer - 1)
+        assert first is not None, "a pivot joins two edges that were derived below"
+        assert second is not None
+        return Derivation(start, end, layer, (first, second))
+
+    return follow(*query, len(table))
+
+
+class TracedStories:
+    """Stories of one size and what the model did with them: proofs are found here, and read with its head."""
+
+    def __init__(self, model: RelationModel, encoder: EdgeTransformer, stories: Sequence[Story]) -> None:
+        self.stories, self.answers, self.layers = stories, list(model.answers), encoder.config.layers
+        labels = graph_labels(model, stories)
+        with answering(model):
+            self.trace = trace(encoder, model.input(labels))
+            self.probabilities = read_edges(model, encoder, self.trace.states)
+        self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that a proof may end in
+        if model.options.inverse_edges:
+            self.leaves = self.leaves | self.leaves.transpose(1, 2)
+
+    def best_proofs(self, strengths: Tensor | None = None) -> list[Derivation | None]:
+        """The strongest proof of each query, by the strengths of the trace or by others of their shape."""
+        strengths = self.trace.strengths if strengths is None else strengths.to(self.leaves.device)
+        pivots = best_pivots(strengths.log(), self.leaves)
+        return [derivation(pivots[:, row], self.leaves[row], story.query) for row, story in enumerate(self.stories)]
+
+    def explanation(self, row: int, proof: Derivation | None) -> Explanation:
+        """The answer for a story with this proof of it."""
+        start, end = self.stories[row].query
+        reading = self._reading(row, start, end, self.layers)
+        layers = tuple(self._layer(row, start, end, number) for number in range(1, self.layers + 1))
+        claim = self._claim(row, proof, self.layers) if proof else None
+        return Explanation(self.stories[row], reading, claim, layers)
+
+    def _claim(self, row: int, proof: Derivation, read_after: int) -> Claim:
+        """What a derivation claims, composed edges as the head reads them after this layer."""
+        start, end = proof.start, proof.end
+        if not proof.premises:
+            told = dict(zip(self.stories[row].edges, self.stories[row].relations, strict=True))
+            if (start, end) in told:
+                return Claim(start, end, told[start, end])
+            return Claim(start, end, told[end, start], backwards=True)
+        pivot, layer = proof.triangle[1], proof.layer
+        reading = self._reading(row, start, end, read_after)
+        return Claim(
+            start,
+            end,
+            reading.answer,
+            reading=reading,
+            read_after=read_after,
+            layer=layer,
+            pivot=pivot,
+            weight=float(self.trace.weights[layer - 1, row, start, pivot, end].mean()),
+            strength=float(self.trace.strengths[layer - 1, row, start, pivot, end]),
+            premises=tuple(self._claim(row, premise, layer - 1) for premise in proof.premises),
+        )
+
+    def _reading(self, row: int, start: int, end: int, layer: int) -> Reading:
+        probabilities = self.probabilities[layer, row, start, end].tolist()
+        best, *others = sorted(zip(self.answers, probabilities, strict=True), key=lambda one: -one[1])
+        return Reading(*best, others[0] if others and others[0][1] > SECOND_ANSWER else None)
+
+    def _layer(self, row: int, start: int, end: int, number: int) -> Layer:
+        weights = self.trace.weights[number - 1, row, start, :, end].mean(-1).tolist()
+        strengths = self.trace.strengths[number - 1, row, start, :, end].tolist()
+        order = sorted(range(len(weights)), key=lambda pivot: -strengths[pivot])[:TOP_PIVOTS]
+        pivots = tuple((pivot, weights[pivot], strengths[pivot]) for pivot in order)
+        return Layer(pivots, self._reading(row, start, end, number))

@@ -1,0 +1,115 @@
+"""A forward pass that keeps what the fast path never stores: the weight of every triangle in every layer.
+
+It follows the plain equations of `attention.einsum` and gives the same numbers as the model's own forward pass.
+Triangles can be taken away, to see what the answer owes to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..nn.encoder import EdgeTransformer
+from ..nn.layer import EdgeTransformerLayer, TriangularAttention
+
+CHUNK = 1 << 23  # numbers computed at once where n^3 vectors are needed: bounds memory
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the layers did. Triangles (i, l, j) are indexed in this order; l is the pivot."""
+
+    states: Tensor  # (layers + 1, B, n, n, dim): before the first layer, and after each
+    weights: Tensor  # (layers, B, n, n, n, heads): attention weights, which add up to 1 over l
+    strengths: Tensor  # (layers, B, n, n, n): between 0 and 1, see `_strengths`
+
+
+@torch.no_grad()
+def trace(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) -> Trace:
+    """Run all layers on `[B, n, n, dim]` and keep everything; `removed` as in `run`."""
+    states, weights, strengths = [edges], [], []
+    for depth in range(encoder.config.layers):
+        layer = _layer(encoder, depth)
+        normed = layer.attention_norm(edges)
+        parts = _project(layer.attention, normed)
+        weight = _weights(layer.attention, parts, removed)
+        strengths.append(_strengths(layer, edges, normed, parts, weight))
+        edges = layer._finish(edges, normed, _mix(layer.attention, parts, weight))
+        states.append(edges)
+        weights.append(weight)
+    return Trace(torch.stack(states), torch.stack(weights), torch.stack(strengths))
+
+
+@torch.no_grad()
+def run(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) -> Tensor:
+    """The final states `[B, n, n, dim]`, before the final norm.
+
+    `removed` is bool `[B, n, n, n]`: triangle (i, l, j) gets no weight in any layer, and the weights of the other
+    pivots of edge (i, j) add up to 1 again. An edge without any pivot left gets no update from the attention.
+    """
+    for depth in range(encoder.config.layers):
+        layer = _layer(encoder, depth)
+        normed = layer.attention_norm(edges)
+        parts = _project(layer.attention, normed)
+        weight = _weights(layer.attention, parts, removed)
+        edges = layer._finish(edges, normed, _mix(layer.attention, parts, weight))
+    return edges
+
+
+def _layer(encoder: EdgeTransformer, depth: int) -> EdgeTransformerLayer:
+    layer = encoder.layers[depth % len(encoder.layers)]
+    assert isinstance(layer, EdgeTransformerLayer)
+    return layer
+
+
+def _project(attention: TriangularAttention, normed: Tensor) -> list[Tensor]:
+    """q, k, v1 and, without the value ablation, v2: (B, n, n, h, d) each."""
+    batch, n, _, dim = normed.shape
+    parts = attention.projections(normed).view(batch, n, n, attention.parts, attention.heads, dim // attention.heads)
+    return list(parts.unbind(3))
+
+
+def _weights(attention: TriangularAttention, parts: list[Tensor], removed: Tensor | None) -> Tensor:
+    q, k = parts[:2]
+    pattern = "bilhd,bljhd->biljh" if attention.key == "lj" else "bilhd,bijhd->biljh"
+    scores = torch.einsum(pattern, q, k) * q.shape[-1] ** -0.5
+    if removed is None:
+        return scores.softmax(dim=2)
+    gone = removed[..., None]
+    return scores.masked_fill(gone, torch.finfo(scores.dtype).min).softmax(dim=2) * ~gone
+
+
+def _mix(attention: TriangularAttention, parts: list[Tensor], weights: Tensor) -> Tensor:
+    """The update of every edge: (B, n, n, dim)."""
+    if len(parts) == 3:
+        mixed = torch.einsum("biljh,bilhd->bijhd", weights, parts[2])
+    else:
+        mixed = torch.einsum("biljh,bilhd,bljhd->bijhd", weights, parts[2], parts[3])
+    return attention.output(mixed.flatten(-2))
+
+
+def _strengths(
+    layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts: list[Tensor], weights: Tensor
+) -> Tensor:
+    """How much a triangle adds to the state of its edge: c / (c + x), (B, n, n, n).
+
+    c is the length of what the triangle adds, all heads together and through the output projection, and x the length of
+    the state that it is added to. A weight alone does not tell: the value behind a large weight may be small, and an
+    edge that has nothing to learn must still spread its weights over some pivots.
+    """
+    batch, n, _, dim = edges.shape
+    output = layer.attention.output.weight
+    base = (normed if layer.norm == "released" else edges).norm(dim=-1)  # (B, n, n)
+    rows = max(1, CHUNK // max(1, batch * n * n * dim))
+    found = []
+    for start in range(0, n, rows):
+        row = slice(start, start + rows)
+        values = parts[2][:, row, :, None]  # (B, i, l, 1, h, d)
+        if len(parts) == 4:
+            values = values * parts[3][:, None]  # (B, i, l, j, h, d)
+        added = (weights[:, row, ..., None] * values).flatten(-2) @ output.T  # (B, i, l, j, dim)
+        length = added.norm(dim=-1)
+        found.append(length / (length + base[:, row, None, :]).clamp_min(torch.finfo(length.dtype).tiny))
+    return torch.cat(found, dim=1)

@@ -1,0 +1,222 @@
+"""Sequence to sequence with edges: an encoder, and a causal decoder whose graph holds the source and then the target.
+
+    decoder's edges      to source j            to target j
+    from source i        encoder's final state  one relation for all
+    from target i        one relation for all   relative position i - j, plus the token where i = j
+
+With `ends`, which the paper does not have, all of them but those among source nodes also say from the start which words
+they lie between: target nodes by their tokens, source nodes by what the encoder made of them.
+
+Target node 0 stands for the beginning, node t for the t-th token; the loop edge of node t says which token comes next.
+An edge sees no pivot that comes after both of its nodes. It follows that edges among earlier nodes never change when a
+node arrives: `decoder_cache.py` builds on that.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .cache import EdgeCache
+from .config import EdgeTransformerConfig
+from .decoder_checks import check_decoding, check_pair, check_step
+from .encoder import EdgeTransformer
+from .inputs import TokenSequenceInput
+from .layer import EdgeTransformerLayer
+
+
+class DecoderInput(nn.Module):
+    """The first state of the decoder's edges but those among source nodes, which the encoder has made.
+
+    Relative positions are clipped at `max_distance`. The first target node has a learned vector in place of a token.
+    With `ends` what is known of both nodes is added to each edge.
+    """
+
+    def __init__(self, dim: int, max_distance: int = 32, ends: bool = False) -> None:
+        super().__init__()
+        if max_distance < 1:
+            raise ValueError(f"max_distance must be at least 1, but is {max_distance}")
+        self.max_distance = max_distance
+        self.relations = nn.Embedding(2 * max_distance + 3, dim)  # the distances, source to target, target to source
+        nn.init.xavier_uniform_(self.relations.weight)
+        self.beginning = nn.Parameter(torch.randn(dim))  # like the embedding of a token
+        # What a node adds to the edges that start there, and to those that end there: [..., 2 * dim].
+        self.source_ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+        self.target_ends = nn.Linear(dim, 2 * dim, bias=False) if ends else None
+
+    def forward(self, source_edges: Tensor, embedded: Tensor) -> Tensor:
+        """The edges of a graph of S source nodes and T target nodes: `[batch, S + T, S + T, dim]`.
+
+        `source_edges` is `[batch, S, S, dim]`, `embedded` has what the loop edges of the target nodes carry,
+        `[batch, T, dim]`.
+        """
+        batch, sources = source_edges.shape[:2]
+        targets = embedded.shape[1]
+        node = torch.arange(sources + targets, device=embedded.device)
+        relations = self.relations(self._relation(node[:, None], node[None, :], sources))  # (n, n, dim)
+        loops = torch.diag_embed(embedded.transpose(1, 2)).movedim(1, -1)  # (B, T, T, dim)
+        upper = relations[:sources, sources:].expand(batch, -1, -1, -1)
+        lower = relations[sources:, :sources].expand(batch, -1, -1, -1)
+        inner = relations[sources:, sources:] + loops
+        if self.target_ends is not None:
+            source_starts, source_ends = self._of_sources(source_edges).transpose(0, 1).chunk(2, dim=-1)  # (B, S, dim)
+            starts, ends = self.target_ends(embedded).chunk(2, dim=-1)  # (B, T, dim)
+            upper = upper + source_starts[:, :, None] + ends[:, None]
+            lower = lower + starts[:, :, None] + source_ends[:, None]
+            inner = inner + starts[:, :, None] + ends[:, None]
+        top = torch.cat([source_edges, upper], dim=2)
+        bottom = torch.cat([lower, inner], dim=2)
+        return torch.cat([top, bottom], dim=1)
+
+    def _of_sources(self, source_edges: Tensor) -> Tensor:
+        """What the source nodes add to edges that start and end there: `[S, batch, 2 * dim]`."""
+        assert self.source_ends is not None
+        return self.source_ends(source_edges.diagonal(dim1=1, dim2=2).permute(2, 0, 1))
+
+    def first_ends(self, source_edges: Tensor) -> Tensor | None:
+        """What `new_edges` wants to know of the nodes so far, before there is a target node: of those of the source."""
+        return None if self.source_ends is None else self._of_sources(source_edges)
+
+    def new_edges(
+        self, nodes: int, sources: int, embedded: Tensor, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The edges of the last of `nodes` nodes, in the order of `EdgeCache`: `[2 * nodes - 1, batch, dim]`.
+
+        `embedded` is what its loop edge carries, `[batch, dim]`; `ends` what earlier nodes add to edges of theirs. The
+        second result is the same with what this node adds: `[nodes, batch, 2 * dim]`.
+        """
+        node = torch.arange(nodes, device=embedded.device)
+        last = torch.full_like(node, nodes - 1)
+        numbers = torch.cat([self._relation(node, last, sources)[:-1], self._relation(last, node, sources)])
+        edges = self.relations(numbers)[:, None].repeat(1, len(embedded), 1)
+        edges[-1] += embedded
+        if self.target_ends is not None and ends is not None:
+            ends = torch.cat([ends, self.target_ends(embedded)[None]])
+            starting, ending = ends.chunk(2, dim=-1)  # (n, B, dim)
+            edges[: nodes - 1] += starting[:-1] + ending[-1]
+            edges[nodes - 1 :] += starting[-1] + ending
+        return edges, ends
+
+    def _relation(self, start: Tensor, end: Tensor, sources: int) -> Tensor:
+        """The number of the relation from one node to another."""
+        number = (start - end).clamp(-self.max_distance, self.max_distance) + self.max_distance
+        number = torch.where((start < sources) & (end >= sources), 2 * self.max_distance + 1, number)
+        return torch.where((start >= sources) & (end < sources), 2 * self.max_distance + 2, number)
+
+
+class EdgeDecoder(EdgeTransformer):
+    """The stack of the decoder. It is read at the loop edges of the target nodes."""
+
+    def read_targets(self, edges: Tensor, sources: int, node_mask: Tensor | None = None) -> Tensor:
+        """The final states of the loop edges of all nodes from `sources` on: `[batch, n - sources, dim]`.
+
+        The same numbers as those of `forward` with `causal_from=sources`, for less work: the last layer computes no
+        other edges.
+        """
+        self._check(edges)
+        depth = self._depth()
+        edges = self._run(edges, depth - 1, node_mask, sources)
+        last = self.layers[(depth - 1) % len(self.layers)]
+        assert isinstance(last, EdgeTransformerLayer)
+        normed = last.attention_norm(edges)
+        rows, columns = normed[:, sources:], normed[:, :, sources:].transpose(1, 2)  # (B, T, n, dim)
+        pivot = torch.arange(edges.shape[1], device=edges.device)
+        allowed = ((pivot < sources) | (pivot <= pivot[sources:, None]))[None]  # (1, T, n)
+        if node_mask is not None:
+            allowed = allowed & node_mask[:, None, :]
+        own = normed.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]  # (B, T, dim)
+        states = edges.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]
+        update = self._read_layer(last.attention.read, own, rows, columns, allowed)
+        return self.final_norm(last._finish(states, own, update))
+
+    def start(self, source_edges: Tensor, node_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
+        """What decoding from this source needs to remember."""
+        assert isinstance(self.config, EdgeTransformerConfig)
+        layers = [self.layers[depth % len(self.layers)] for depth in range(self.config.layers)]
+        return EdgeCache(layers, source_edges, node_mask, limit)
+
+
+class EdgeSeq2Seq(nn.Module):
+    """The encoder-decoder Edge Transformer: sequences of token numbers to sequences of token numbers.
+
+    Encoder and decoder have the same shape and weights of their own. Without `target_tokens` both sides have one
+    vocabulary and one table of embeddings. `ends` is that of `DecoderInput`.
+
+    >>> import torch
+    >>> model = EdgeSeq2Seq(EdgeTransformerConfig(dim=8, heads=2, layers=2), source_tokens=10).eval()
+    >>> source, target = torch.tensor([[3, 1, 4]]), torch.tensor([[1, 5, 9, 2]])
+    >>> model(source, target).shape
+    torch.Size([1, 4, 10])
+    >>> state = model.start(source)
+    >>> model.step(state, None).shape, model.step(state, target[:, 0]).shape
+    (torch.Size([1, 10]), torch.Size([1, 10]))
+    """
+
+    def __init__(
+        self,
+        config: EdgeTransformerConfig,
+        source_tokens: int,
+        target_tokens: int | None = None,
+        *,
+        max_distance: int = 32,
+        ends: bool = False,
+        output_bias: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.source_input = TokenSequenceInput(source_tokens, config.dim, max_distance)
+        self.target_tokens = None if target_tokens is None else nn.Embedding(target_tokens, config.dim)
+        self.decoder_input = DecoderInput(config.dim, max_distance, ends)
+        self.encoder = EdgeTransformer(config, engine)
+        self.decoder = EdgeDecoder(config, engine)
+        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
+
+    def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """Logits of every token of the target, given the source and the tokens before it, in one parallel pass.
+
+        Args:
+            source: token numbers, `[batch, S]`.
+            target: the right tokens, `[batch, T]`. Shorter targets end with any tokens: none sees a later one.
+            source_mask: bool `[batch, S]`, True for real tokens, where sources of different lengths are padded.
+
+        Returns:
+            `[batch, T, target_tokens]`.
+        """
+        check_pair(source, target, source_mask)
+        source_edges = self.encoder(self.source_input(source), source_mask)
+        before = self.decoder_input.beginning.expand(len(source), 1, -1)
+        embedded = torch.cat([before, self._embed(target[:, :-1])], dim=1)  # (B, T, dim)
+        node_mask = None
+        if source_mask is not None:
+            node_mask = torch.cat([source_mask, source_mask.new_ones(target.shape)], dim=1)
+        edges = self.decoder_input(source_edges, embedded)
+        return self.output(self.decoder.read_targets(edges, source.shape[1], node_mask))
+
+    @torch.no_grad()
+    def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
+        """Read the sources, `[batch, S]`, and get ready to decode one token after the other.
+
+        `limit` is how many steps will be made at most, where that is known: no more memory than these need is taken.
+        """
+        check_decoding(self, source, source_mask)
+        source_edges = self.encoder(self.source_input(source), source_mask)
+        state = self.decoder.start(source_edges, source_mask, limit)
+        state.ends = self.decoder_input.first_ends(source_edges)
+        return state
+
+    @torch.no_grad()
+    def step(self, state: EdgeCache, tokens: Tensor | None) -> Tensor:
+        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
+        check_step(state.steps, state.rows, tokens)
+        embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
+        new, state.ends = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded, state.ends)
+        return self.output(self.decoder.final_norm(state.extend(new)))
+
+    @torch.no_grad()
+    def reorder(self, state: EdgeCache, index: Tensor) -> None:
+        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
+        state.reorder(index)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        return (self.source_input.tokens if self.target_tokens is None else self.target_tokens)(tokens)

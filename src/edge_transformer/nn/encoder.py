@@ -1,0 +1,205 @@
+"""The Edge Transformer: a stack of layers over the states of all pairs of nodes; and what every encoder offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from .config import EdgeTransformerConfig, StackConfig
+from .feed_forward import FeedForward
+from .layer import EdgeTransformerLayer
+
+RECOMPUTE = ("nothing", "hidden", "layers")
+
+
+class Encoded(NamedTuple):
+    """What every encoder answers with, ours or a baseline, so that every head works with every encoder."""
+
+    nodes: Tensor  # (B, n, dim)
+    edges: Tensor  # (B, n, n, dim)
+
+
+class Stack(nn.Module):
+    """What everything that runs layers has: a depth that may be random in training, and a way to save memory.
+
+    `recompute` has what the backward pass computes again instead of keeping it; the function of that name sets it.
+    """
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.config, self.recompute = config, "nothing"
+
+    def _depth(self) -> int:
+        """How many layers to run: all of them, or in training a random number where the configuration says so."""
+        if not self.training or self.config.min_layers is None:
+            return self.config.layers
+        return int(torch.randint(self.config.min_layers, self.config.layers + 1, ()))
+
+    def _run_layer(self, layer: Callable[..., Any], *states: Any) -> Any:
+        return _call(layer, *states, again=self.recompute == "layers")
+
+    def _read_layer(self, layer: Callable[..., Any], *states: Any) -> Any:
+        """Run a last layer that computes only what is read: little work, for many small copies of states."""
+        return _call(layer, *states, again=self.recompute != "nothing")
+
+
+def _call(layer: Callable[..., Any], *states: Any, again: bool) -> Any:
+    if again and torch.is_grad_enabled():
+        return checkpoint(layer, *states, use_reentrant=False)
+    return layer(*states)
+
+
+def recompute(model: nn.Module, what: str) -> None:
+    """Say what the backward pass of a model computes again instead of keeping it: the same numbers in less memory.
+
+    "hidden"  the hidden layers of the feed-forward networks, and norms: about half of what training keeps, for the time
+              of a product and two norms a layer
+    "layers"  all but the states between layers, for the time of one more forward pass
+    """
+    if what not in RECOMPUTE:
+        raise ValueError(f"what to recompute must be one of {', '.join(RECOMPUTE)}, not {what!r}")
+    for module in model.modules():
+        if isinstance(module, Stack):
+            module.recompute = what
+        elif isinstance(module, FeedForward):
+            module.keep_hidden = what != "hidden"
+
+
+class Encoder(Stack, ABC):
+    """What every encoder of a graph offers, the Edge Transformer and the baselines.
+
+    It starts from `edges`, the first state of all pairs, `[batch, n, n, dim]`. Two masks may come with them:
+    `node_mask`, bool `[batch, n]`, True for a real node and False for padding; and `edge_mask`, bool `[batch, n, n]`,
+    True for a pair that the graph has an edge for. Encoders to which all pairs are alike do not look at `edge_mask`.
+    """
+
+    read_dim: int  # how many numbers `read` gives for a pair; dim unless a baseline says otherwise
+    takes_edges: ClassVar[bool] = True  # False: of the edges it is given, it looks at self-edges alone
+    has_edge_states: ClassVar[bool] = True  # False: the edges it answers with are those it was given
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
+        self.read_dim = config.dim
+
+    @abstractmethod
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
+        """The final states of nodes and edges."""
+
+    def encode_groups(self, groups: Sequence[Tensor]) -> list[Encoded]:
+        """The final states of several groups of graphs, each `[batch, n, n, dim]` with a size of its own."""
+        return [self.encode(edges) for edges in groups]
+
+    @abstractmethod
+    def read(
+        self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None
+    ) -> Tensor:
+        """What a head gets to see of some pairs of nodes: `[batch, m, 2] -> [batch, m, read_dim]`."""
+
+    def _check(self, edges: Tensor, pairs: Tensor | None = None) -> None:
+        if edges.dim() != 4 or edges.shape[1] != edges.shape[2] or edges.shape[3] != self.config.dim:
+            raise ValueError(
+                f"edges must be [batch, n, n, dim={self.config.dim}], but their shape is {list(edges.shape)}"
+            )
+        if pairs is None:
+            return
+        if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
+            raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
+        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+            raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
+
+
+class EdgeTransformer(Encoder):
+    """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
+
+    >>> import torch
+    >>> model = EdgeTransformer(EdgeTransformerConfig(dim=8, heads=2, layers=3))
+    >>> model(torch.randn(1, 5, 5, 8)).shape
+    torch.Size([1, 5, 5, 8])
+    """
+
+    config: EdgeTransformerConfig
+
+    def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
+        super().__init__(config)
+        distinct = 1 if config.tied else config.layers
+        self.layers = nn.ModuleList(EdgeTransformerLayer(config, engine) for _ in range(distinct))
+        # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
+        self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+
+    def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
+        """The final state of every edge."""
+        self._check(edges)
+        return self.final_norm(self._run(edges, self._depth(), node_mask, causal_from))
+
+    def read(
+        self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None
+    ) -> Tensor:
+        """The final state of the edges in `pairs` alone, `[batch, m, 2] -> [batch, m, dim]`.
+
+        The same numbers as those of `forward`, for less work: the last layer computes no other edges.
+        """
+        self._check(edges, pairs)
+        depth = self._depth()
+        edges = self._run(edges, depth - 1, node_mask)
+        last = self.layers[(depth - 1) % len(self.layers)]
+        assert isinstance(last, EdgeTransformerLayer)
+        return self.final_norm(self._read_layer(last.read, edges, pairs, node_mask))
+
+    def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
+
+        These are `min_layers` (1 where it is not set) to `layers`.
+        """
+        self._check(edges, pairs)
+        first = self.config.min_layers or 1
+        graph = torch.arange(len(edges), device=edges.device)[:, None]
+        edges = self._run(edges, first - 1, node_mask)
+        found = []
+        for depth in range(first, self.config.layers):
+            edges = self._run_layer(self.layers[(depth - 1) % len(self.layers)], edges, node_mask)
+            found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
+        last = self.layers[(self.config.layers - 1) % len(self.layers)]
+        assert isinstance(last, EdgeTransformerLayer)
+        found.append(self._read_layer(last.read, edges, pairs, node_mask))
+        return self.final_norm(torch.stack(found))
+
+    def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """The final state of every node, that is of its self-edge: `[batch, n, dim]`, for less work than `forward`."""
+        self._check(edges)
+        nodes = torch.arange(edges.shape[1], device=edges.device)
+        return self.read(edges, torch.stack([nodes, nodes], -1).expand(len(edges), -1, -1), node_mask)
+
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
+        """The final states of nodes and edges; a node's state is that of its self-edge."""
+        return _with_self_edges(self(edges, node_mask))
+
+    def encode_groups(self, groups: Sequence[Tensor]) -> list[Encoded]:
+        """The final states of several groups of graphs. Many small groups cost little more than one large one: all
+        but the triangles is computed for all of them at once.
+        """
+        for edges in groups:
+            self._check(edges)
+        sizes = [(len(edges), edges.shape[1]) for edges in groups]
+        states = torch.cat([edges.flatten(0, 2) for edges in groups])  # (edges of all groups, dim)
+        for depth in range(self._depth()):
+            layer = self.layers[depth % len(self.layers)]
+            assert isinstance(layer, EdgeTransformerLayer)
+            states = self._run_layer(layer.forward_groups, states, sizes)
+        parts = self.final_norm(states).split([batch * n * n for batch, n in sizes])
+        return [_with_self_edges(part.view_as(edges)) for part, edges in zip(parts, groups, strict=True)]
+
+    def _run(
+        self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
+    ) -> Tensor:
+        for depth in range(layers):
+            edges = self._run_layer(self.layers[depth % len(self.layers)], edges, node_mask, causal_from)
+        return edges
+
+
+def _with_self_edges(edges: Tensor) -> Encoded:
+    return Encoded(nodes=edges.diagonal(dim1=1, dim2=2).transpose(1, 2), edges=edges)

@@ -1,0 +1,216 @@
+"""Triangular attention: one function, interchangeable engines.
+
+The update of edge (i, j) mixes a value for every triangle (i, l, j), that is for every way through a third node l:
+
+    out_ij = sum_l softmax_l(q_il . k_lj / sqrt(head_dim)) * (v1_il * v2_lj)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from . import triton
+from .blocked import blocked_attention
+from .einsum import einsum_attention
+from .kernels import unavailable, usable_for
+from .native import native_attention, native_attention_packed
+from .native_groups import native_attention_groups
+
+KEYS = ("lj", "ij")
+VALUES = ("product", "left")
+ENGINES: dict[str, Callable[..., Tensor]] = {
+    "einsum": einsum_attention,
+    "blocked": blocked_attention,
+    "native": native_attention,
+    "triton": triton.triton_attention,
+}
+
+
+def triangular_attention(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    *,
+    node_mask: Tensor | None = None,
+    causal_from: int | None = None,
+    key: str = "lj",
+    value: str = "product",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """Triangular attention over all pairs of nodes.
+
+    Args:
+        q, k, v1, v2: `[batch, n, n, heads, head_dim]`, one vector an edge and head.
+        node_mask: bool `[batch, n]`, True for a real node. Edges of padding nodes come out as zero.
+        causal_from: the first target node of a decoder's graph. Target nodes are no pivots for edges among earlier
+            nodes, so that no edge sees the future. None for a graph without order.
+        key: "lj" as in the paper; "ij" is its attention ablation (the key comes from the edge that is updated).
+        value: "product" as in the paper; "left" is its value ablation (v1 alone; `v2` may be None).
+        dropout_p: probability of dropping an attention weight. Give 0 outside training.
+        engine: "auto" or one of `ENGINES`.
+
+    Returns:
+        `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros.
+    """
+    _check(q, k, v1, v2, node_mask, causal_from, key, value, dropout_p)
+    run = ENGINES[resolve_engine(engine, q)]
+    return run(q, k, v1, None if value == "left" else v2, node_mask, causal_from, key, dropout_p)
+
+
+def packed_triangular_attention(
+    parts: Tensor,
+    *,
+    node_mask: Tensor | None = None,
+    causal_from: int | None = None,
+    key: str = "lj",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """`triangular_attention` of q, k, v1 and v2 in one tensor, `[batch, n, n, 4, heads, head_dim]`; 3 without v2.
+
+    It spares the native engine a copy of their gradients.
+    """
+    if parts.dim() != 6 or parts.shape[3] not in (3, 4):
+        raise ValueError(
+            f"parts must be [batch, n, n, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
+        )
+    q, k, v1, *v2 = parts.unbind(3)
+    v2_or_none, value = (v2[0], "product") if v2 else (None, "left")
+    _check(q, k, v1, v2_or_none, node_mask, causal_from, key, value, dropout_p)
+    name = resolve_engine(engine, parts)
+    if name == "native":
+        return native_attention_packed(parts, node_mask, causal_from, key, dropout_p)
+    return ENGINES[name](q, k, v1, v2_or_none, node_mask, causal_from, key, dropout_p)
+
+
+def grouped_triangular_attention(
+    parts: Tensor,
+    sizes: Sequence[tuple[int, int]],
+    *,
+    key: str = "lj",
+    dropout_p: float = 0.0,
+    engine: str = "auto",
+) -> Tensor:
+    """`packed_triangular_attention` of graphs of several sizes, whose edges lie behind each other.
+
+    Args:
+        parts: `[edges, 4, heads, head_dim]`; 3 without v2.
+        sizes: for each group of graphs their number and how many nodes each has.
+
+    Returns:
+        `[edges, heads, head_dim]`.
+    """
+    counts = [batch * n * n for batch, n in sizes]
+    if parts.dim() != 4 or parts.shape[1] not in (3, 4) or sum(counts) != len(parts) or min(parts.shape[2:]) < 1:
+        raise ValueError(
+            f"parts must be [edges={sum(counts)}, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
+        )
+    _check_options(key, dropout_p, parts.dtype)
+    if resolve_engine(engine, parts) == "native":
+        return native_attention_groups(parts, sizes, key, dropout_p)
+    mixed = [
+        packed_triangular_attention(part.unflatten(0, (batch, n, n)), key=key, dropout_p=dropout_p, engine=engine)
+        for part, (batch, n) in zip(parts.split(counts), sizes, strict=True)
+    ]
+    return torch.cat([part.flatten(0, 2) for part in mixed])
+
+
+def check_engine(engine: str) -> None:
+    """Refuse a name that no engine has."""
+    if engine != "auto" and engine not in ENGINES:
+        raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
+
+
+def resolve_engine(engine: str, like: Tensor) -> str:
+    """The engine that will run for this request on tensors like this one."""
+    check_engine(engine)
+    if engine == "auto":
+        if like.is_cuda and triton.usable_for(like):
+            return "triton"
+        if usable_for(like):
+            return "native"
+        _hint_at_the_kernels(like)
+        return "blocked"
+    if engine == "native" and not usable_for(like):
+        reason = unavailable() or f"it computes float32 and float64 on the CPU, not {like.dtype} on {like.device}"
+        raise ValueError(f'engine="native" cannot be used: {reason}')
+    if engine == "triton" and not triton.usable_for(like):
+        reason = triton.unavailable() or f"it does not compute {like.dtype} on {like.device}"
+        raise ValueError(f'engine="triton" cannot be used: {reason}')
+    return engine
+
+
+_hinted = False
+
+
+def _hint_at_the_kernels(like: Tensor) -> None:
+    """Say once a process that the compiled kernels would compute this tensor, if they were there."""
+    global _hinted
+    if torch.compiler.is_compiling():  # a trace must depend on nothing that changes, and can warn nobody
+        return
+    reason = unavailable()
+    if _hinted or reason is None or like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+        return
+    _hinted = True
+    warnings.warn(
+        f"triangular attention runs in plain PyTorch, which is slower: {reason}. Install a C compiler and install "
+        "the package again; `edge-transformer info` tells more.",
+        stacklevel=4,
+    )
+
+
+def _check(
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int | None,
+    key: str,
+    value: str,
+    dropout_p: float,
+) -> None:
+    """Refuse what would otherwise fail deep inside an engine, or quietly compute nonsense."""
+    _check_options(key, dropout_p, q.dtype)
+    if value not in VALUES:
+        raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
+    if v2 is None and value == "product":
+        raise ValueError('value="product" needs v2; it may be None only with value="left"')
+    if q.dim() != 5 or q.shape[1] != q.shape[2]:
+        raise ValueError(f"q must be [batch, n, n, heads, head_dim], but its shape is {list(q.shape)}")
+    if min(q.shape[1:]) < 1:
+        raise ValueError(f"n, heads and head_dim must be at least 1, but the shape of q is {list(q.shape)}")
+    for name, tensor in (("k", k), ("v1", v1), ("v2", v2)):
+        if tensor is None:
+            continue
+        if tensor.shape != q.shape:
+            raise ValueError(f"{name} must have the shape of q, {list(q.shape)}, but has {list(tensor.shape)}")
+        if tensor.dtype != q.dtype or tensor.device != q.device:
+            raise ValueError(
+                f"{name} is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on {q.device}; they must agree"
+            )
+    if node_mask is not None:
+        if node_mask.dtype != torch.bool or node_mask.shape != q.shape[:2]:
+            raise ValueError(
+                f"node_mask must be bool [batch, n] = {list(q.shape[:2])}, "
+                f"but is {node_mask.dtype} {list(node_mask.shape)}"
+            )
+        if node_mask.device != q.device:
+            raise ValueError(f"node_mask is on {node_mask.device}, but q is on {q.device}")
+    if causal_from is not None and not 0 <= causal_from <= q.shape[1]:
+        raise ValueError(f"causal_from must lie between 0 and n={q.shape[1]}, but is {causal_from}")
+
+
+def _check_options(key: str, dropout_p: float, dtype: torch.dtype) -> None:
+    if key not in KEYS:
+        raise ValueError(f"key={key!r} is not known; choose one of {list(KEYS)}")
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"dropout_p must be at least 0 and below 1, but is {dropout_p}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"q, k, v1 and v2 must be floating point, but are {dtype}")

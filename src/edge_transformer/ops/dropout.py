@@ -1,0 +1,115 @@
+"""Dropout fused with its neighbours: ReLU before it, or the residual sum after it.
+
+PyTorch's dropout on the CPU draws its random numbers one by one and keeps a mask. The compiled kernel makes them from
+counters, many at a time, and makes them again in the backward pass. Elsewhere PyTorch's own operations are used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .kernels import draw_seed, drop_below, library, usable_for
+from .operators import operator
+
+DROPOUT_BLOCK = 4096  # BLOCK in native/elementwise.c
+_SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
+
+
+def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
+    """residual + dropout(x). A `fresh` x is needed by nobody else and may be overwritten."""
+    if not training or p == 0:
+        return x.add_(residual) if fresh and residual.shape == x.shape and residual.dtype == x.dtype else residual + x
+    if not usable_for(x) or residual.shape != x.shape or residual.dtype != x.dtype:
+        return residual + F.dropout(x, p)
+    seed = draw_seed(p)
+    assert seed is not None
+    return _add_dropout(residual, x, p, seed)
+
+
+class _Job(ctypes.Structure):
+    """`dropout_job` in native/elementwise.c, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("x", "residual", "to")),
+        ("count", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("keep_factor", ctypes.c_double),
+        ("drop_below", ctypes.c_uint32),
+        *((name, ctypes.c_int32) for name in ("relu", "threads")),
+    ]
+
+
+def relu_dropout_(x: Tensor, p: float, seed: int) -> None:
+    """dropout(relu(x)) in the place of a contiguous x.
+
+    Every DROPOUT_BLOCK numbers have a seed of their own, the one after that of the block before.
+    """
+    _run("dropout", x, None, x, p, seed, relu=True)
+
+
+def relu_dropout_backward_(dy: Tensor, y: Tensor, p: float) -> None:
+    """The gradient of x in the place of that of y = dropout(relu(x)); both contiguous."""
+    _run("relu_dropout_backward", dy, y, dy, p)
+
+
+def _run(
+    kernel: str, x: Tensor, residual: Tensor | None, to: Tensor, p: float, seed: int = 0, relu: bool = False
+) -> None:
+    job = _Job(
+        x=x.data_ptr(),
+        residual=None if residual is None else residual.data_ptr(),
+        to=to.data_ptr(),
+        count=x.numel(),
+        seed=seed,
+        keep_factor=1 / (1 - p),
+        drop_below=drop_below(p),
+        relu=relu,
+        threads=min(torch.get_num_threads(), x.numel() // _SMALLEST_SHARE),
+    )
+    suffix = "f64" if x.dtype == torch.float64 else "f32"
+    getattr(library(), f"edge_transformer_{kernel}_{suffix}")(ctypes.byref(job))
+
+
+@operator("add_dropout", device="cpu")
+def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
+    x, residual = x.contiguous(), residual.contiguous()
+    to = torch.empty_like(x)
+    _run("dropout", x, residual, to, p, int(seed))
+    return to
+
+
+@operator("scale_dropout", device="cpu")
+def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    x = x.contiguous()
+    to = torch.empty_like(x)
+    _run("dropout", x, None, to, p, int(seed))
+    return to
+
+
+@_scale_dropout.register_fake
+def _(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@_add_dropout.register_fake
+def _(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _add_setup(ctx: Any, inputs: tuple[Tensor, Tensor, float, Tensor], output: Tensor) -> None:
+    ctx.p = inputs[2]
+    ctx.save_for_backward(inputs[3])
+
+
+def _add_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    # Where nothing is added, the same numbers scale the gradient.
+    return dy, _scale_dropout(dy, ctx.p, *ctx.saved_tensors), None, None
+
+
+_add_dropout.register_autograd(_add_gradient, setup_context=_add_setup)
+_scale_dropout.refuse_gradients()

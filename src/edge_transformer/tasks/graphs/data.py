@@ -1,0 +1,261 @@
+"""Graph parsing: a parent and labels for every token of a sentence, with any number of label columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...data.graphs.augment import Exchange
+from ...data.graphs.folder import read_splits, token_graph_files
+from ...data.graphs.rows import MAX_TOKENS, TokenGraph
+from ...data.sentences import SentenceBatch, SentenceTable
+from ...data.vocab import Vocab
+from ...errors import UserError
+from ...io.files import fingerprint
+from ...nn.config import require_fraction
+from ..base import Progress, TaskModel, in_full
+from ..splits import SplitTaskData
+from .model import UNKNOWN, GraphParser, predict_table, word_numbers
+
+TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts
+MOST_EXCHANGED = 100  # new sentences for each that a file has
+UNSEEN = -1  # the number of a label that no training sentence has, which nothing is ever answered with
+
+
+@dataclass(frozen=True)
+class ParsingSettings:
+    """The `data:` section of a preset."""
+
+    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
+    unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
+    hidden: float = 0.0  # the same for all words, whatever sentences have them
+    name_column: str = ""  # the column, if any, that says what words are called: nobody is asked that of a hidden word
+    exchanged: float = 0.0  # so many sentences more for each sentence, whose phrases changed places (data/exchange.py)
+    exchanged_tokens: int = 24  # the largest number of tokens in them
+    exchanged_kind: str = ""  # the column that says which phrases may change places
+    exchanged_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
+    exchanged_evenly: bool = False  # what has rare words changes places as often as what has frequent ones
+    exchanged_words: float = 0.0  # in so many of them a word that is a row of its own stands in for another
+
+    def __post_init__(self) -> None:
+        require_fraction(self, "unknown", "hidden", "exchanged_words")
+        if not 1 <= self.exchanged_tokens <= MAX_TOKENS:
+            raise ValueError(f"exchanged_tokens must be from 1 to {MAX_TOKENS}, but is {self.exchanged_tokens}")
+        if not 0 <= self.exchanged <= MOST_EXCHANGED:
+            raise ValueError(f"exchanged must be from 0 to {MOST_EXCHANGED}, but is {self.exchanged}")
+        if self.exchanged and not self.exchanged_kind:
+            raise ValueError("exchanged needs exchanged_kind, the column that says which phrases may change places")
+
+
+class ParsingData(SplitTaskData):
+    """Graphs as tensors, and how a model is trained and scored on them.
+
+    `splits` has the graphs by name. "train" is there unless a trained model is to be scored; "dev", where there is one,
+    is what is looked at while training goes on.
+    """
+
+    Settings: ClassVar[type] = ParsingSettings
+    Model: ClassVar[type[GraphParser]] = GraphParser
+
+    def __init__(
+        self,
+        name: str,
+        files_hash: str,
+        splits: Mapping[str, Sequence[TokenGraph]],
+        settings: ParsingSettings,
+        seed: int,
+        model: GraphParser | None = None,
+    ) -> None:
+        self._name, self._fingerprint, self._settings = name, files_hash, settings
+        self._train = splits.get("train", ())
+        if model is None:
+            self._check_columns()
+        self._exchanged = self._exchange_phrases(seed) if model is None and settings.exchanged else []
+        self._splits = {split: graphs for split, graphs in splits.items() if split != "train"}
+        if model is None:
+            columns = self._train[0].labels
+            self.tokens = Vocab.of(token for graph in self._train for token in graph.tokens)
+            self.columns = {
+                name: Vocab.of(label for graph in self._train for label in graph.labels[name]) for name in columns
+            }
+        else:
+            self.tokens, self.columns = model.tokens, model.columns
+        self._tables = {split: self._tabulate(graphs) for split, graphs in self._splits.items()}
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: Any,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        # Who asks for the scores of a trained model means those of all there are.
+        files = token_graph_files(folder, training=model is None, testing=settings.test or model is not None)
+        unread = ("train",) if model is not None else () if settings.test else ("test",)
+        wanted = {split: path for split, path in files.items() if not split.startswith(unread)}
+        columns = cast(GraphParser, model).columns if model is not None else None
+        splits = read_splits(wanted, columns, progress)
+        hashed = fingerprint(files.values())
+        return cls(Path(folder).resolve().name, hashed, splits, settings, seed, cast(GraphParser | None, model))
+
+    @classmethod
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
+        return fingerprint(token_graph_files(folder, training, testing).values())
+
+    @cached_property
+    def _table(self) -> SentenceTable:
+        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        return self._tabulate([*self._train, *self._exchanged])
+
+    def _check_columns(self) -> None:
+        """Columns that settings name must be there."""
+        columns = self._train[0].labels
+        for option in ("exchanged_kind", "exchanged_place", "name_column"):
+            name = getattr(self._settings, option)
+            if name and name not in columns:
+                known = ", ".join(columns) or "none"
+                raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
+
+    def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
+        """New training sentences out of those there are."""
+        settings = self._settings
+        wanted = round(settings.exchanged * len(self._train))
+        source = Exchange(
+            self._train,
+            settings.exchanged_kind,
+            settings.exchanged_place,
+            settings.exchanged_evenly,
+            settings.exchanged_words,
+            settings.name_column,
+        )
+        made = source.new_sentences(wanted, settings.exchanged_tokens, seed)
+        if wanted and not made:
+            raise UserError(
+                f"data.exchanged_kind: found no phrases of up to {settings.exchanged_tokens} tokens that can change "
+                f"places by their labels in {settings.exchanged_kind}; expected some of the same kind"
+            )
+        return made
+
+    def _tabulate(self, graphs: Iterable[TokenGraph]) -> SentenceTable:
+        table = SentenceTable(1 + len(self.columns))
+        for graph in graphs:
+            labels = [_label_numbers(known, graph.labels[name]) for name, known in self.columns.items()]
+            table.add(word_numbers(self.tokens, graph.tokens), [graph.parents, *labels])
+        return table
+
+    @cached_property
+    def _is_rare(self) -> Tensor:
+        """For each word number, whether only one training sentence has it: `[words]`."""
+        counts = Counter(token for graph in self._train for token in set(graph.tokens))
+        return torch.tensor([False, *(counts[token] == 1 for token in self.tokens)])
+
+    @property
+    def train_rows(self) -> int:
+        return len(self._train) + len(self._exchanged)
+
+    def train_sizes(self) -> Tensor:
+        return self._table.sizes
+
+    def identity(self) -> dict[str, Any]:
+        more = {"exchanged_rows": len(self._exchanged)} if self._exchanged else {}
+        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **more}
+
+    def notes(self) -> list[str]:
+        notes = []
+        wanted = round(self._settings.exchanged * len(self._train))
+        if 2 * len(self._exchanged) < wanted:
+            notes.append(f"data.exchanged asks for {wanted} new sentences; {len(self._exchanged)} could be made")
+        for split, table in self._tables.items():
+            row = table.rows_of_tokens()
+            unknown = len(row[table.tokens == UNKNOWN].unique())
+            unseen = len(row[(table.targets == UNSEEN).any(-1)].unique())
+            of = f"of {len(table)} rows have a"
+            if unknown:
+                notes.append(f"{split}: {unknown} {of} word that no training row has; it is read as unknown")
+            if unseen:
+                notes.append(f"{split}: {unseen} {of} label that no training row has; they count as wrong")
+        return notes
+
+    def new_model(self, settings: Mapping[str, Any]) -> GraphParser:
+        return self.Model(settings, self.tokens, self.columns)
+
+    def batches(self, rows: Tensor) -> Iterator[list[SentenceBatch]]:
+        """Groups of sentences of equal length that are computed together."""
+        groups: list[SentenceBatch] = []
+        edges = 0
+        for batch in self._table.batches(rows, TRAIN_EDGES):
+            if self._settings.unknown or self._settings.hidden:
+                batch = self._hide(batch)
+            if groups and edges + batch.edges > TRAIN_EDGES:
+                yield groups
+                groups, edges = [], 0
+            groups.append(batch)
+            edges += batch.edges
+        if groups:
+            yield groups
+
+    def _hide(self, batch: SentenceBatch) -> SentenceBatch:
+        """A batch in which some words are read as unknown this time."""
+        chance = self._is_rare[batch.tokens] * self._settings.unknown
+        hidden = torch.rand(batch.tokens.shape) < chance.clamp(min=self._settings.hidden)  # (B, n)
+        targets = batch.targets
+        if self._settings.name_column:
+            unasked = torch.zeros(targets.shape[-1], dtype=torch.bool)
+            unasked[1 + list(self.columns).index(self._settings.name_column)] = True
+            targets = targets.masked_fill(hidden[..., None] & unasked, UNSEEN)
+        return replace(batch, tokens=batch.tokens.masked_fill(hidden, UNKNOWN), targets=targets)
+
+    def weight(self, rows: Tensor) -> float:
+        return float(self._table.sizes[rows].sum())
+
+    def loss(self, model: nn.Module, batch: list[SentenceBatch], device: torch.device) -> Tensor:
+        parents, labels = model([group.tokens.to(device) for group in batch])
+        found = [logits.flatten(0, 1) for logits in parents]  # (tokens of the group, n) each
+        wanted = [group.targets[..., 0].flatten() for group in batch]
+        everywhere = torch.cat([group.targets.flatten(0, 1) for group in batch])  # (tokens, 1 + columns)
+        found += labels
+        wanted += everywhere.unbind(-1)[1:]
+        losses = [
+            F.cross_entropy(in_full(logits), target.to(device), reduction="sum", ignore_index=UNSEEN)
+            for logits, target in zip(found, wanted, strict=True)
+        ]
+        return torch.stack(losses).sum()
+
+    def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
+        return self._scores_of(split, self._predict(split, model, device, progress))
+
+    @torch.no_grad()
+    def _predict(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> Tensor:
+        return predict_table(model, self._tables[split], device, 1 + len(self.columns), progress)
+
+    def _matches(self, split: str, found: Tensor) -> Tensor:
+        """For each row whether every prediction at every token is right: bool `[rows]`."""
+        table = self._tables[split]
+        wrong = (found != table.targets).any(-1)  # (tokens,)
+        return torch.zeros(len(table), dtype=torch.long).index_add(0, table.rows_of_tokens(), wrong.long()) == 0
+
+    def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:
+        """The exact match of a split, and of each group where its rows name several."""
+        matches = self._matches(split, found)
+        scores = {split: float(matches.double().mean())}
+        groups = [graph.group for graph in self._splits[split]]
+        if len(set(groups)) > 1:
+            for group in sorted(set(groups)):
+                chosen = matches[torch.tensor([each == group for each in groups])]
+                scores[f"{split}/{group or 'no group'}"] = float(chosen.double().mean())
+        return scores
+
+
+def _label_numbers(known: Vocab, labels: Iterable[str]) -> list[int]:
+    numbers = map(known.number, labels)
+    return [UNSEEN if number is None else number for number in numbers]

@@ -1,0 +1,262 @@
+"""The model of graph parsing: sentences in, a parent and labels for every token out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self, overload
+
+import torch
+from torch import Tensor, nn
+
+from ...data.graphs.rows import TokenGraph, check_length, other_fields, text_or_json, tokens_from_json
+from ...data.relations.clutrr import no_text
+from ...data.sentences import SentenceTable
+from ...data.trees.conllu import ROW_OF_CONLLU
+from ...data.vocab import Vocab
+from ...errors import DataError
+from ...nn.baselines import SEQUENCE_KINDS
+from ...nn.baselines.token_encoder import TokenEncoder
+from ...nn.config import require_positive
+from ...nn.encoder import Encoded
+from ...nn.forests import best_forests
+from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
+from ...nn.inputs import TokenSequenceInput
+from ..base import Progress, TaskModel, build_encoder, model_options
+
+PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
+UNKNOWN = 0  # the number of a word that no training sentence has; known words follow
+
+
+@dataclass(frozen=True)
+class ParserOptions:
+    """What a parser's `model:` section has besides the settings of its encoder."""
+
+    max_distance: int = 16  # relative positions are clipped here
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_distance")
+
+
+@dataclass(frozen=True)
+class Parse:
+    """What a model says about a sentence."""
+
+    graph: TokenGraph
+    logical_form: str | None = None  # None where the graph is not that of any form, or the task has no forms
+    unknown: tuple[str, ...] = ()  # words of the sentence that the model never saw
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """A graph as `data/token_graphs.py` reads it, with what else was found, and what came with the sentence."""
+        found = {"logical_form": self.logical_form, "unknown": list(self.unknown)}
+        return dict(self.fields) | self.graph.to_json() | found
+
+
+class GraphParser(TaskModel):
+    """Token sequence in; the parent of every token and one label a column out."""
+
+    Options = ParserOptions
+    kinds = SEQUENCE_KINDS
+    tree = False  # set it to True for predictions, and scores, in which parents never go in a circle
+
+    def __init__(self, settings: Mapping[str, Any], tokens: Vocab, columns: Mapping[str, Vocab]) -> None:
+        super().__init__()
+        self.settings, self.tokens, self.columns = dict(settings), tokens, dict(columns)
+        options = model_options(settings, ParserOptions)
+        self.encoder = build_encoder(settings, ParserOptions, SEQUENCE_KINDS)
+        dim = self.encoder.config.dim
+        distance = options.max_distance if self.encoder.takes_edges else None
+        self.input = TokenSequenceInput(len(tokens) + 1, dim, distance)
+        self.parent = ParentHead(dim) if self.encoder.has_edge_states else AttentionParentHead(dim)
+        self.labels = nn.ModuleList(NodeLabelHead(dim, len(labels)) for labels in self.columns.values())
+
+    def forward(self, tokens: Tensor | Sequence[Tensor], node_mask: Tensor | None = None) -> Any:
+        """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column.
+
+        Several groups of sentences, each with a length of its own, give a pair: a list with the logits of the parents
+        of each group, and a list with those of each column for the tokens of all groups, `[tokens, labels]`.
+        """
+        if not isinstance(tokens, Tensor):
+            return self._forward_groups(tokens)
+        encoded = self._encode(tokens, node_mask)
+        return [self.parent(encoded, node_mask), *(head(encoded) for head in self.labels)]
+
+    def _encode(self, tokens: Tensor, node_mask: Tensor | None = None) -> Encoded:
+        if isinstance(self.encoder, TokenEncoder):
+            return self.encoder.encode_tokens(self.input.of_tokens(tokens), node_mask)
+        return self.encoder.encode(self.input(tokens), node_mask)
+
+    def _forward_groups(self, groups: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        if isinstance(self.encoder, TokenEncoder):
+            encoded = [self._encode(tokens) for tokens in groups]
+        else:
+            encoded = self.encoder.encode_groups(self.input.forward_groups(groups))
+        nodes = torch.cat([each.nodes.flatten(0, 1) for each in encoded])[None]  # (1, tokens of all groups, dim)
+        everywhere = Encoded(nodes, nodes[:, :, None])
+        return self._parents(encoded), [head(everywhere)[0] for head in self.labels]
+
+    def _parents(self, encoded: Sequence[Encoded]) -> list[Tensor]:
+        """The logits of the parents of each group; one product for all of them where edges have states."""
+        if not isinstance(self.parent, ParentHead):
+            return [self.parent(each) for each in encoded]
+        edges = torch.cat([each.edges.flatten(0, 2) for each in encoded])[None, :, None]  # (1, all edges, 1, dim)
+        logits = self.parent(Encoded(edges[:, :, 0], edges)).flatten()
+        sizes = [each.edges.shape[:3] for each in encoded]
+        parts = logits.split([size.numel() for size in sizes])
+        return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
+
+    def description(self) -> dict[str, Any]:
+        columns = {name: list(labels) for name, labels in self.columns.items()}
+        return {"model": self.settings, "tokens": list(self.tokens), "columns": columns}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        columns = {name: Vocab(labels) for name, labels in description["columns"].items()}
+        return cls(description["model"], Vocab(description["tokens"]), columns)
+
+    def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The graphs of sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
+        sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
+        return [parse.to_json() for parse in with_fields(self._parse(sentences), map(other_fields, inputs))]
+
+    def predict_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
+        """The graphs of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
+        waiting: list[SentenceLine] = []
+        edges = 0
+
+        def answers() -> Iterator[dict[str, Any]]:
+            parsed = self._parse([line.tokens for line in waiting])
+            yield from map(Parse.to_json, with_fields(parsed, (line.fields for line in waiting)))
+
+        try:
+            for line in read_sentence_lines(lines, source):
+                waiting.append(line)
+                edges += len(line.tokens) ** 2
+                if edges > PREDICT_EDGES or pausing():
+                    yield from answers()
+                    waiting, edges = [], 0
+        except DataError:  # the lines before the broken one were good questions
+            yield from answers()
+            raise
+        yield from answers()
+
+    @overload
+    def parse(self, sentences: str) -> Parse: ...  # type: ignore[overload-overlap]
+    @overload
+    def parse(self, sentences: Sequence[str | Sequence[str]]) -> list[Parse]: ...
+    def parse(self, sentences: str | Sequence[str | Sequence[str]]) -> Parse | list[Parse]:
+        """The graph of one sentence, given as a text; or those of several, given as texts or as lists of tokens."""
+        if isinstance(sentences, str):
+            return self.parse([sentences])[0]
+        return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
+
+    def logical_form(self, graph: TokenGraph) -> str | None:
+        """The logical form of a graph, where the task has such."""
+        return None
+
+    @torch.no_grad()
+    def _parse(self, sentences: Sequence[tuple[str, ...]]) -> list[Parse]:
+        if not sentences:
+            return []
+        table = SentenceTable(0)
+        for tokens in sentences:
+            table.add(word_numbers(self.tokens, tokens), [])
+        was_training = self.training
+        self.eval()
+        found = predict_table(self, table, next(self.parameters()).device, 1 + len(self.columns))
+        self.train(was_training)
+        return [
+            Parse(graph, self.logical_form(graph), self._unknown(graph.tokens))
+            for graph in graphs_of(sentences, found, self.columns)
+        ]
+
+    def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
+        """The words among these that the model does not know, each once."""
+        return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
+
+
+def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
+    """The numbers of words; all that are not known have the same."""
+    numbers = (known.number(word) for word in words)
+    return [UNKNOWN if number is None else number + 1 for number in numbers]
+
+
+def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str, ...]:
+    """The tokens of a sentence: a text is cut at its spaces and before a full stop at its end."""
+    if isinstance(value, str):
+        words = value.split()
+        if words and len(words[-1]) > 1 and words[-1].endswith("."):
+            words[-1:] = [words[-1][:-1], "."]
+        value = words
+    if isinstance(value, list | tuple):
+        if not value:
+            raise DataError(source, line, "no words", "a sentence of at least one word")
+        value = {"tokens": list(value)}
+    return tokens_from_json(value, source, line)
+
+
+class SentenceLine(NamedTuple):
+    """A sentence that a line holds."""
+
+    number: int
+    tokens: tuple[str, ...]
+    fields: dict[str, Any]  # what else its object had, where it was JSON
+
+
+def with_fields(parses: Iterable[Parse], fields: Iterable[Mapping[str, Any]]) -> list[Parse]:
+    """Answers together with what came with their sentences."""
+    return [replace(parse, fields=came) for parse, came in zip(parses, fields, strict=True)]
+
+
+def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[SentenceLine]:
+    """The sentences of lines: JSON (`text_or_json`) or text; blank lines are passed over."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            check_length(text, source, number)
+            if ROW_OF_CONLLU.match(text):
+                expected = "sentences, one a line, or a model of dependency trees with --model"
+                raise DataError(source, number, "CoNLL-U", expected)
+            if text.strip():
+                value = text_or_json(text, source, number)
+                yield SentenceLine(number, read_sentence(value, source, number), other_fields(value))
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
+
+
+def predict_table(
+    model: nn.Module, table: SentenceTable, device: torch.device, columns: int, progress: Progress | None = None
+) -> Tensor:
+    """What a model predicts for all tokens of a table, row after row: `[tokens, columns]`, the parent first."""
+    choose_parents = best_forests if getattr(model, "tree", False) else _best_alone
+    found = torch.empty(int(table.sizes.sum()), columns, dtype=torch.long)
+    for batch in table.batches(max_edges=PREDICT_EDGES):
+        parents, *labels = model(batch.tokens.to(device))
+        chosen = [choose_parents(parents), *map(_best_alone, labels)]  # (B, n) each
+        found[batch.places] = torch.stack([each.cpu() for each in chosen], dim=-1)
+        if progress:
+            progress(len(batch.tokens))
+    return found
+
+
+def graphs_of(
+    sentences: Sequence[tuple[str, ...]], found: Tensor, columns: Mapping[str, Vocab]
+) -> Iterator[TokenGraph]:
+    """The predictions for all tokens of some sentences, `[tokens, 1 + columns]`, as graphs."""
+    cells = found.tolist()
+    labels_of = {name: list(labels) for name, labels in columns.items()}
+    start = 0
+    for tokens in sentences:
+        parents, *numbers = zip(*cells[start : start + len(tokens)], strict=True)
+        start += len(tokens)
+        columns_of = zip(labels_of.items(), numbers, strict=True)
+        labels = {name: tuple(known[number] for number in column) for (name, known), column in columns_of}
+        yield TokenGraph(tokens, parents, labels)
+
+
+def _best_alone(logits: Tensor) -> Tensor:
+    return logits.argmax(-1)

@@ -1,0 +1,394 @@
+"""Sequence to sequence: questions and queries (CFQ), commands and actions (SCAN), or any other pairs of texts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...data.pairs.folder import CFQ, has_training_rows, pair_files, pair_paths
+from ...data.pairs.rows import Pair
+from ...data.pairs.sparql import same_query
+from ...data.pairs.table import BY_EDGES, BY_NODES, IGNORED, Cost, PairBatch, PairTable
+from ...data.vocab import Vocab
+from ...errors import DataError, UserError
+from ...io.files import fingerprint, write_text
+from ...nn.config import require_fraction, require_positive
+from ..base import Progress, TaskData, TaskModel, in_full, share_of_process, sum_over_processes
+from .model import END, UNKNOWN, Translator, word_numbers
+from .questions import MAX_WORDS
+
+TRAIN_WORDS = 512  # of both sides of a training pair, which is never computed in parts: bounds memory
+HELD_OUT = "held-out"
+
+
+@dataclass(frozen=True)
+class Seq2SeqSettings:
+    """The `data:` section of a preset. Lengths count words, without the end of the sequence."""
+
+    split: str | None = None  # which one, such as mcd1, where the folder has several; else a name for it
+    query: str | None = None  # the field of CFQ's dataset.json that has the query; the one with M0, M1, ... by default
+    max_target: int | None = None  # training pairs with a longer target are left out
+    train_rows: int | None = None  # train on a sample of so many pairs; the seed decides which
+    held_out: int = 0  # so many other pairs of the training file are scored too: the same distribution
+    lower_case: bool = False  # both sides
+    one_vocabulary: bool = True  # for both sides, with one table of embeddings
+    unknown: float = 0.0  # in training, a source word of only one pair is read as unknown with this probability
+    test: bool = True  # False leaves the test rows out, for runs that recipes are chosen by
+    test_max_target: int | None = None  # dev and test pairs with a longer target are left out of the scores
+    test_rows: int | None = None  # score a sample of so many pairs of dev, and of test: the same for all seeds
+    midway_rows: int = 200  # of dev and of the pairs held out, scored while training goes on
+
+    def __post_init__(self) -> None:
+        require_fraction(self, "unknown")
+        require_positive(self, "midway_rows")
+        for name in ("max_target", "train_rows", "test_max_target", "test_rows"):
+            if getattr(self, name) is not None:
+                require_positive(self, name)
+        if self.held_out < 0:
+            raise ValueError(f"held_out must not be negative, but is {self.held_out}")
+
+
+class Seq2SeqData(TaskData):
+    """Pairs as tensors, and how a model is trained and scored on them."""
+
+    Settings: ClassVar[type] = Seq2SeqSettings
+    reading_settings = ("query",)
+
+    def __init__(
+        self,
+        identity: Mapping[str, Any],
+        splits: Mapping[str, Sequence[Pair]],
+        settings: Seq2SeqSettings,
+        seed: int,
+        model: Translator | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """`identity` names the data; `splits` has the pairs of train, dev and test, as far as they are wanted; `notes`
+        say what was found when they were read.
+        """
+        self._identity, self._settings = dict(identity), settings
+        self._notes = list(notes)
+        self._answers: dict[str, list[_Answer]] = {}  # of the last evaluation, by split
+        self._cost: Cost = BY_EDGES  # of a batch; that of the model which is trained
+        self._lower_case = settings.lower_case if model is None else model.lower_case
+        self._train: list[Pair] = []
+        self._splits: dict[str, list[Pair]] = {}
+        if "train" in splits:
+            self._train, held_out = self._divide(splits["train"], seed)
+            self._splits |= {HELD_OUT: held_out} if held_out else {}
+        for split in ("dev", "test"):
+            if splits.get(split):
+                self._splits[split] = self._choose(split, splits[split])
+            elif split in splits:  # a split file may name no rows of it
+                self._notes.append(f"{split}: there are no rows")
+        if not self._splits:
+            raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
+        self.source: Vocab
+        self.target: Vocab | None
+        if model is None:
+            sources = {word for pair in self._train for word in self._cased(pair.source)}
+            targets = {word for pair in self._train for word in self._cased(pair.target)}
+            one = settings.one_vocabulary
+            self.source, self.target = (
+                Vocab.of(sources | targets if one else sources),
+                None if one else Vocab.of(targets),
+            )
+            self._only_targets = frozenset(targets - sources) if one else frozenset()
+        else:
+            self.source, self.target = model.source, None if model.one_vocabulary else model.target
+            self._only_targets = model.only_targets
+            self._check_room(model)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: Seq2SeqSettings,
+        seed: int,
+        model: TaskModel | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        files = pair_files(folder, settings.split)
+        wanted: list[str] = [part for part in ("dev", "test") if part in files.by_split]
+        if model is None:
+            if "train" not in files.by_split:
+                raise UserError(f"{folder}: found {', '.join(files.by_split)}; expected a training file as well")
+            wanted = ["train", *(part for part in wanted if part != "test" or settings.test)]
+        elif settings.held_out:
+            wanted = ["train", *wanted]
+        if wanted in ([], ["train"]) and not settings.held_out:
+            raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
+        notes: list[str] = []
+        # A model that was trained on the queries of one field can be scored on files without fields.
+        query = settings.query if model is None or files.dataset else None
+        splits = files.read(wanted, progress, query, notes.append)
+        if model is None and not splits["train"]:
+            raise UserError(f"{files.by_split['train']}: found no training rows; expected some")
+        corpus = files.corpus(pair.target for pairs in splits.values() for pair in pairs)
+        identity = {
+            "name": Path(folder).resolve().name,
+            "fingerprint": fingerprint(pair_paths(folder, settings.split)),
+            "corpus": corpus,
+            "split": files.split,
+        }
+        return cls(identity, splits, settings, seed, cast(Translator | None, model), notes)
+
+    @classmethod
+    def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
+        if training and not has_training_rows(folder):
+            raise UserError(f"{folder}: found no training file; expected one such as train.tsv")
+        return fingerprint(pair_paths(folder, split))
+
+    # --- which rows -----------------------------------------------------------------------------------------------
+
+    def _divide(self, pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+        """The pairs to train on, and those that are held out of them."""
+        most = min(self._settings.max_target or MAX_WORDS, MAX_WORDS)
+        short = list(pairs)
+        for what, limit, words_of in (
+            ("targets of more than {} words", most, lambda pair: len(pair.target)),
+            ("sources of more than {} words", MAX_WORDS, lambda pair: len(pair.source)),
+            ("more than {} words on both sides", TRAIN_WORDS, lambda pair: len(pair.source) + len(pair.target)),
+        ):
+            before, short = len(short), [pair for pair in short if words_of(pair) <= limit]
+            if len(short) < before:
+                count = f"{before - len(short):,} of {len(pairs):,} pairs"
+                self._notes.append(f"train: {count} have {what.format(limit)} and are left out")
+        held_out = self._settings.held_out
+        order = torch.randperm(len(short), generator=torch.Generator().manual_seed(seed))
+        held = [short[row] for row in order[:held_out].sort().values.tolist()]
+        known = {self._texts(pair) for pair in held}
+        left = [row for row in order[held_out:].tolist() if not known or self._texts(short[row]) not in known]
+        copies = max(0, len(short) - held_out) - len(left)
+        if copies:
+            self._notes.append(f"train: {copies:,} more copies of pairs that are held out are left out")
+        wanted = self._settings.train_rows or max(1, len(left))
+        if len(held) < held_out or wanted > len(left):
+            found = f"{len(short):,} of {len(pairs):,} training pairs with targets of at most {most} words"
+            found += f", {copies:,} of them copies of pairs to hold out" if copies else ""
+            raise UserError(f"found {found}; expected {wanted:,} to train on and {held_out:,} to hold out")
+        if held_out or wanted < len(short):
+            self._notes.append(f"train: {wanted:,} pairs are trained on, {held_out:,} others held out")
+        return [short[row] for row in sorted(left[:wanted])], held
+
+    def _choose(self, split: str, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs of a split that are scored."""
+        settings, chosen = self._settings, list(pairs)
+        if settings.test_max_target is not None:
+            chosen = [pair for pair in pairs if len(pair.target) <= settings.test_max_target]
+        for pair in chosen:
+            if len(pair.source) > MAX_WORDS:
+                raise DataError(pair.path, pair.line, f"a source of {len(pair.source)} words", f"at most {MAX_WORDS}")
+            if len(pair.target) > MAX_WORDS:
+                expected = f"at most {MAX_WORDS}, or data.test_max_target to leave it out"
+                raise DataError(pair.path, pair.line, f"a target of {len(pair.target)} words", expected)
+        if settings.test_rows is not None and settings.test_rows < len(chosen):
+            chosen = [chosen[row] for row in _sample(len(chosen), settings.test_rows)]
+        if not chosen:
+            raise UserError(f"{split}: found no pair to score; expected data.test_max_target to leave some")
+        if len(chosen) < len(pairs):
+            self._notes.append(f"{split}: {len(chosen):,} of {len(pairs):,} pairs are scored")
+        return chosen
+
+    def _check_room(self, model: Translator) -> None:
+        """Refuse rows that could not be scored, before anything is trained for it."""
+        for split, pairs in self._splits.items():
+            setting = "data.max_target" if split == HELD_OUT else "data.test_max_target"
+            for pair in pairs:
+                memory = model.excessive_memory(len(pair.source), len(pair.target))
+                if memory:
+                    words = f"a source of {len(pair.source)} words with a target of {len(pair.target)}"
+                    expected = f"a smaller model, or {setting} to leave the pair out"
+                    raise DataError(pair.path, pair.line, f"{words}: {memory}", expected)
+
+    def _texts(self, pair: Pair) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self._cased(pair.source), self._cased(pair.target)
+
+    def _cased(self, words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word.lower() for word in words) if self._lower_case else tuple(words)
+
+    def _numbers(self, pair: Pair) -> tuple[list[int], list[int]]:
+        source, target = self._texts(pair)
+        return word_numbers(self.source, source), word_numbers(self.target or self.source, target)
+
+    # --- training -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _table(self) -> PairTable:
+        """The training pairs, made when the first of them are asked for: who only scores needs none."""
+        return PairTable([self._numbers(pair) for pair in self._train], END)
+
+    @cached_property
+    def _is_rare(self) -> Tensor:
+        """For each number of a word, whether the source of only one training pair has it: bool `[words]`."""
+        counts = Counter(word for pair in self._train for word in set(self._cased(pair.source)))
+        return torch.tensor([False, False, *(counts[word] == 1 for word in self.source)])
+
+    @property
+    def train_rows(self) -> int:
+        return len(self._train)
+
+    def train_sizes(self) -> Tensor:
+        return self._table.sizes
+
+    def train_shapes(self) -> Tensor:
+        return self._table.shapes
+
+    def identity(self) -> dict[str, Any]:
+        return {**self._identity, "train_rows": self.train_rows, **self._scored_rows()}
+
+    def _scored_rows(self) -> dict[str, str]:
+        """Which rows of dev and test are scored, where it is not all of them."""
+        longest, rows = self._settings.test_max_target, self._settings.test_rows
+        parts = [] if longest is None else [f"targets of at most {longest} words"]
+        parts += [] if rows is None else [f"a sample of {rows} rows"]
+        return {"scored": ", ".join(parts)} if parts else {}
+
+    def notes(self) -> list[str]:
+        notes = list(self._notes)
+        trained = {self._texts(pair) for pair in self._train}
+        for split, pairs in self._splits.items():
+            known = sum(self._texts(pair) in trained for pair in pairs)
+            if known:
+                notes.append(f"{split}: {known:,} of {len(pairs):,} pairs are training pairs too")
+            numbers = [self._numbers(pair) for pair in pairs]
+            for side, place, what in (("source", 0, "it is read as unknown"), ("target", 1, "they count as wrong")):
+                count = sum(UNKNOWN in pair[place] for pair in numbers)
+                if count:
+                    of = f"{count:,} of {len(pairs):,} {side}s have a word that no training pair has"
+                    notes.append(f"{split}: {of}; {what}")
+        return notes
+
+    def new_model(self, settings: Mapping[str, Any]) -> Translator:
+        longest = max(len(pair.target) for pair in self._train)
+        model = Translator(
+            settings,
+            self.source,
+            self.target,
+            lower_case=self._lower_case,
+            longest=longest,
+            only_targets=self._only_targets,
+        )
+        self._check_room(model)
+        self._cost = BY_EDGES if model.has_edge_states else BY_NODES
+        return model
+
+    def batches(self, rows: Tensor) -> Iterator[PairBatch]:
+        for batch in self._table.batches(rows, self._cost):
+            if self._settings.unknown:
+                hidden = self._is_rare[batch.source] & (torch.rand(batch.source.shape) < self._settings.unknown)
+                batch = replace(batch, source=batch.source.masked_fill(hidden, UNKNOWN))
+            yield batch
+
+    def weight(self, rows: Tensor) -> float:
+        """The loss is a mean over the words of the targets, their ends included."""
+        return float(self._table.target_sizes[rows].sum())
+
+    def loss(self, model: nn.Module, batch: PairBatch, device: torch.device) -> Tensor:
+        batch = batch.to(device)
+        logits = in_full(model(batch.source, batch.target, batch.source_mask))  # (B, T, words)
+        return F.cross_entropy(logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=IGNORED, reduction="sum")
+
+    # --- scores ---------------------------------------------------------------------------------------------------
+
+    def evaluation_rows(self) -> int:
+        return sum(len(share_of_process(pairs)) for pairs in self._splits.values())
+
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        self._answers = {split: self._ask(pairs, model, progress) for split, pairs in self._splits.items()}
+        return self._scores(self._answers, device)
+
+    def write_predictions(self, path: Path) -> None:
+        """Write what the model said to each row of the last evaluation, as JSON lines; of several processes each has
+        a share of them.
+        """
+        rows = ({"split": split, **each.to_json()} for split, answers in self._answers.items() for each in answers)
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+    @cached_property
+    def _midway(self) -> dict[str, list[Pair]]:
+        """A few pairs of every split but test, where there are others: decoding takes longer than a step."""
+        splits = {split: pairs for split, pairs in self._splits.items() if split != "test"} or self._splits
+        few = self._settings.midway_rows
+        return {split: [pairs[row] for row in _sample(len(pairs), few)] for split, pairs in splits.items()}
+
+    def midway_rows(self) -> int:
+        return sum(len(share_of_process(pairs)) for pairs in self._midway.values())
+
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        answers = {split: self._ask(pairs, model, progress) for split, pairs in self._midway.items()}
+        return self._scores(answers, device)
+
+    def _ask(self, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None) -> list[_Answer]:
+        """What the model says to the sources; where several processes score, each asks about its share."""
+        translator = cast(Translator, getattr(model, "module", model))  # training has wrapped it
+        pairs = share_of_process(pairs)
+        numbers = [self._numbers(pair) for pair in pairs]
+        # What is longer than the target is wrong whatever follows, so that nothing more need be said.
+        limits = [len(target) for _, target in numbers]
+        found = translator.decode([source for source, _ in numbers], limits, progress=progress)
+        answers = []
+        for pair, (_, target), [said] in zip(pairs, numbers, found, strict=True):
+            # Rows that are decoded together may get more words than they need: what they score must not depend on it.
+            words, gold = translator.target_words(said.tokens[: len(target)]), self._cased(pair.target)
+            finished = said.finished and len(said.tokens) <= len(target)
+            exact = finished and said.tokens == tuple(target)
+            same = exact or (finished and same_query(words, gold)) if self._has_queries else None
+            answers.append(_Answer(pair.source, gold, words, finished, exact, same))
+        return answers
+
+    @property
+    def _has_queries(self) -> bool:
+        return self._identity["corpus"] == CFQ
+
+    def _scores(self, answers: Mapping[str, Sequence[_Answer]], device: torch.device) -> dict[str, float]:
+        """The part of rows whose target is said word for word; of queries also the part that means the same."""
+        scores: dict[str, float] = {}
+        for split, rows in answers.items():
+            # The names that reports know: EM is that of the test rows; recipes may be chosen by what is called valid.
+            prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
+            right, same = sum(row.exact for row in rows), sum(bool(row.same_query) for row in rows)
+            count, right, same = sum_over_processes([len(rows), right, same], device)
+            scores[f"{prefix}EM"] = right / count
+            if self._has_queries:
+                scores[f"{prefix}query EM"] = same / count
+        return scores
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a model says to a source, and whether it is right."""
+
+    source: tuple[str, ...]
+    gold: tuple[str, ...]
+    said: tuple[str, ...]  # cut off where it is longer than the gold one
+    finished: bool
+    exact: bool
+    same_query: bool | None  # None where there are no queries
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": " ".join(self.source),
+            "gold": " ".join(self.gold),
+            "said": " ".join(self.said),
+            "finished": self.finished,
+            "exact": self.exact,
+            **({} if self.same_query is None else {"same_query": self.same_query}),
+        }
+
+
+def _sample(count: int, wanted: int) -> list[int]:
+    """So many of `count` rows, or all of them; the same for all seeds."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    return order[:wanted].sort().values.tolist()

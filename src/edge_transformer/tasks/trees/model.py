@@ -1,0 +1,274 @@
+"""The model of dependency parsing: a label or none for every pair of a word and a possible head, and a tree on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, overload
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...data.sentences import SentenceTable
+from ...data.trees.conllu import DependencySentence
+from ...data.trees.sentences import arriving_sentences, read_words
+from ...data.vocab import Vocab
+from ...data.words import Lexicon, WordTypes
+from ...errors import DataError
+from ...nn.baselines import SEQUENCE_KINDS
+from ...nn.baselines.token_encoder import TokenEncoder
+from ...nn.config import require_choice, require_fraction, require_positive
+from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
+from ...nn.spanning import best_tree
+from ...nn.word_input import WordInput
+from ..base import Progress, TaskModel, build_encoder, in_full, model_options
+
+PREDICT_EDGES = 20_000  # pairs of words computed at once outside training: bounds memory, whatever the lengths
+NULL = 0  # the number of the label that says: this is not the head; real labels follow
+FORBIDDEN = -1e9
+SentenceForm = str | Sequence[str] | Mapping[str, Any] | DependencySentence  # how a sentence may be given
+
+
+@dataclass(frozen=True)
+class TreeParserOptions:
+    """What a tree parser's `model:` section has besides the settings of its encoder."""
+
+    scores: str = "pairs"  # "pairs": a label or null for each pair | "heads": a softmax over heads, then a label
+    max_distance: int = 16  # relative positions are clipped here
+    characters: int = 0  # filters of the character model; 0 for none
+    word_dim: int | None = None  # numbers in the vector of a word; as many as in a state unless said otherwise
+    ends: bool = False  # words are added to all edges that start or end at them, not only to their self-edges
+    input_dropout: float = 0.0  # of the vectors of words
+    arc_dim: int = 128  # of the biaffine scores of encoders without states of pairs
+    label_dim: int = 64
+
+    def __post_init__(self) -> None:
+        require_choice(self, "scores", ("pairs", "heads"))
+        require_positive(self, "max_distance", "arc_dim", "label_dim")
+        require_fraction(self, "input_dropout")
+        if self.word_dim is not None:
+            require_positive(self, "word_dim")
+        if self.characters < 0:
+            raise ValueError(f"characters must not be negative, but is {self.characters}")
+
+
+class TreeParser(TaskModel):
+    """Words in; a head and a label for every word out, together a tree with one root."""
+
+    Options = TreeParserOptions
+    kinds = SEQUENCE_KINDS
+
+    def __init__(
+        self, settings: Mapping[str, Any], lexicon: Lexicon, labels: Vocab, root_label: str | None = None
+    ) -> None:
+        """`root_label`: where there is one, the label of the arc from the root, which no other arc has."""
+        super().__init__()
+        self.settings, self.lexicon, self.labels, self.root_label = dict(settings), lexicon, labels, root_label
+        self.options = options = model_options(settings, TreeParserOptions)
+        self.encoder = build_encoder(settings, TreeParserOptions, SEQUENCE_KINDS)
+        dim = self.encoder.config.dim
+        self.input = WordInput(
+            lexicon.word_numbers,
+            lexicon.letter_numbers,
+            dim,
+            characters=options.characters,
+            max_distance=options.max_distance if self.encoder.takes_edges else None,
+            ends=options.ends and self.encoder.takes_edges,
+            dropout=options.input_dropout,
+            word_dim=options.word_dim,
+        )
+        self.head: EdgeLabelHead | BiaffineLabelHead
+        if self.encoder.has_edge_states:
+            self.head = EdgeLabelHead(dim, len(labels) + 1)
+        else:
+            dims = options.arc_dim, options.label_dim
+            self.head = BiaffineLabelHead(dim, len(labels) + 1, *dims, dropout=self.encoder.config.dropout)
+
+    def forward(self, words: Tensor, letters: Tensor, places: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """Logits of the labels of all pairs: `[batch, n words, n + 1 heads, 1 + labels]`.
+
+        words `[types]` and letters `[types, most]` tell the different words, places `[batch, n]` which of them stands
+        where. Head 0 is the root, and label 0 says that a pair is no arc. `node_mask` has the root too.
+        """
+        if isinstance(self.encoder, TokenEncoder):
+            encoded = self.encoder.encode_tokens(self.input.of_tokens(words, letters, places), node_mask)
+        else:
+            encoded = self.encoder.encode(self.input(words, letters, places), node_mask)
+        return self.head(encoded)[:, 1:]
+
+    def loss(self, logits: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
+        """The summed loss. heads and labels: `[batch, n]`, labels counted from 0.
+
+        With `scores: pairs`, n + 1 questions a word, each with the right label or null for an answer; with `heads` two
+        of them, which of the n other nodes is the head and then which label the arc to it has.
+        """
+        logits = in_full(logits)
+        if self.options.scores == "pairs":
+            targets = torch.full(logits.shape[:3], NULL, device=logits.device)  # (B, n, n + 1)
+            targets.scatter_(2, heads[..., None], (labels + 1)[..., None])
+            return F.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="sum")
+        arcs = _without_self(-logits[..., NULL])  # (B, n, n + 1)
+        chosen = logits[..., 1:].gather(2, heads[..., None, None].expand(-1, -1, 1, logits.shape[3] - 1)).squeeze(2)
+        of_heads = F.cross_entropy(arcs.flatten(0, 1), heads.flatten(), reduction="sum")
+        return of_heads + F.cross_entropy(chosen.flatten(0, 1), labels.flatten(), reduction="sum")
+
+    def best_arcs(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """The score of each possible arc with its best label, `[batch, n, n + 1]`, and that label.
+
+        The sum over the arcs of a tree is its log-probability but for what all trees of the sentence share, given that
+        the root's label is at the root and nowhere else. With `scores: pairs` that is log p(label) - log p(null), as
+        all pairs that are no arcs answer null.
+        """
+        logits = in_full(logits)
+        of_labels = logits[..., 1:]
+        if self.root_label is not None:
+            root = self.labels.number(self.root_label)
+            of_labels = of_labels.clone()
+            at_root = of_labels[..., 0, :].clone()
+            of_labels[..., root] = FORBIDDEN
+            of_labels[..., 0, :] = FORBIDDEN
+            of_labels[..., 0, root] = at_root[..., root]
+        best, label = of_labels.max(-1)
+        if self.options.scores == "heads":
+            best = best - of_labels.logsumexp(-1)
+        return _without_self(best - logits[..., NULL]), label
+
+    def description(self) -> dict[str, Any]:
+        return {
+            "model": self.settings,
+            "lexicon": self.lexicon.to_json(),
+            "labels": list(self.labels),
+            "root_label": self.root_label,
+        }
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        lexicon = Lexicon.from_json(description["lexicon"])
+        return cls(description["model"], lexicon, Vocab(description["labels"]), description["root_label"])
+
+    def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The trees of sentences: texts with spaces between the words, lists of words, or {"tokens": [...]}."""
+        sentences = [read_words(value, f"input {number}") for number, value in enumerate(inputs)]
+        return [tree_as_json(tree) for tree in self._parse(sentences)]
+
+    def predict_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
+        """The trees of lines: JSON as `predict` takes it, plain sentences, or CoNLL-U."""
+        yield from map(tree_as_json, self.parse_stream(arriving_sentences(lines, source), pausing))
+
+    @overload
+    def parse(self, sentences: str) -> DependencySentence: ...  # type: ignore[overload-overlap]
+    @overload
+    def parse(self, sentences: Sequence[SentenceForm]) -> list[DependencySentence]: ...
+    def parse(self, sentences: str | Sequence[SentenceForm]) -> DependencySentence | list[DependencySentence]:
+        """The tree of one sentence, given as a text with spaces between the words; or those of several, given as such
+        texts, as lists of words, as {"tokens": [...]}, or as read from a CoNLL-U file, whose trees alone change.
+        """
+        if isinstance(sentences, str):
+            return self.parse([sentences])[0]
+        return self._parse([read_words(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
+
+    def parse_stream(
+        self, sentences: Iterable[DependencySentence], pausing: Callable[[], bool] = lambda: False
+    ) -> Iterator[DependencySentence]:
+        """The trees of sentences as they come, many at a time, and at once where `pausing` says that the next one is
+        not there yet.
+        """
+        waiting: list[DependencySentence] = []
+        edges = 0
+        try:
+            for sentence in sentences:
+                waiting.append(read_words(sentence, sentence.source, sentence.line))
+                edges += sentence.size**2
+                if edges > 5 * PREDICT_EDGES or pausing():
+                    yield from self._parse(waiting)
+                    waiting, edges = [], 0
+        except DataError:  # the sentences before the broken one were good
+            yield from self._parse(waiting)
+            raise
+        yield from self._parse(waiting)
+
+    @torch.no_grad()
+    def _parse(self, sentences: Sequence[DependencySentence]) -> list[DependencySentence]:
+        if not sentences:
+            return []
+        types, table = WordTypes(self.lexicon), SentenceTable(0)
+        for sentence in sentences:
+            table.add(types.add(sentence.words), [])
+        was_training = self.training
+        self.eval()
+        found = predict_trees(self, self, types, table, next(self.parameters()).device)
+        self.train(was_training)
+        trees = trees_of(found, [sentence.size for sentence in sentences], self.labels)
+        return [sentence.with_tree(*tree) for sentence, tree in zip(sentences, trees, strict=True)]
+
+
+def tree_as_json(tree: DependencySentence) -> dict[str, Any]:
+    """A parsed sentence as plain values; heads count words from 1, and 0 is the root, as in CoNLL-U.
+
+    What else an object had that the sentence was given as comes back with it, as does the `sent_id` of CoNLL-U as "id".
+    """
+    named = {} if tree.sent_id is None else {"id": tree.sent_id}
+    answer = {"tokens": list(tree.words), "heads": list(tree.heads), "relations": list(tree.relations)}
+    return named | dict(tree.fields) | answer
+
+
+def predict_trees(
+    parser: TreeParser,
+    model: Callable[..., Tensor],
+    types: WordTypes,
+    table: SentenceTable,
+    device: torch.device,
+    progress: Progress | None = None,
+) -> Tensor:
+    """The head and label of all words of a table, row after row: `[words, 2]`. `model` is the parser, or wraps it."""
+    found = torch.empty(int(table.sizes.sum()), 2, dtype=torch.long)
+    for batch in table.batches(max_edges=PREDICT_EDGES):
+        chosen, places = batch.tokens.unique(return_inverse=True)
+        logits = model(types.words[chosen].to(device), types.letters[chosen].to(device), places.to(device))
+        scores, labels = parser.best_arcs(logits)
+        heads = spanning_trees(scores)  # (B, n)
+        of_heads = labels.cpu().gather(2, heads[..., None]).squeeze(2)
+        found[batch.places] = torch.stack([heads, of_heads], dim=-1)
+        if progress:
+            progress(len(batch.tokens))
+    return found
+
+
+def spanning_trees(scores: Tensor) -> Tensor:
+    """The best tree with one root of each sentence of equal length: `[batch, n, n + 1] -> [batch, n]` heads."""
+    if not torch.isfinite(scores).all():
+        raise ValueError("scores with nan or inf; expected finite numbers")
+    scores = scores.cpu()
+    heads = scores.argmax(-1)  # the best head of each word for itself; mostly a tree already
+    for row in (~_are_trees(heads)).nonzero().flatten().tolist():
+        table = F.pad(scores[row], (0, 0, 1, 0)).double().numpy()  # (n + 1, n + 1): the root's row is not looked at
+        heads[row] = torch.from_numpy(best_tree(table))
+    return heads
+
+
+def trees_of(found: Tensor, sizes: Sequence[int], labels: Vocab) -> Iterator[tuple[list[int], list[str]]]:
+    """The predictions for all words of some sentences, `[words, 2]`, as heads and relations of each."""
+    names = list(labels)
+    all_heads, numbers = (column.tolist() for column in found.unbind(1))
+    start = 0
+    for size in sizes:
+        end = start + size
+        yield all_heads[start:end], [names[number] for number in numbers[start:end]]
+        start = end
+
+
+def _are_trees(heads: Tensor) -> Tensor:
+    """Whether heads are trees with one root: `[batch, n] -> [batch]`."""
+    above = F.pad(heads, (1, 0))  # (B, n + 1): the root is above itself
+    for _ in range(heads.shape[1].bit_length()):
+        above = above.gather(1, above)  # twice as far up in each round
+    return ((heads == 0).sum(1) == 1) & (above == 0).all(1)
+
+
+def _without_self(scores: Tensor) -> Tensor:
+    """Scores of arcs, `[batch, n, n + 1]`, in which no word is its own head."""
+    itself = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(1).triu(1)
+    return scores.masked_fill(itself, FORBIDDEN)

@@ -1,0 +1,183 @@
+"""What is to be run: the settings of training, a whole run, and the hardware it is computed on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..io.progress import bar
+from ..nn.config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from ..nn.encoder import RECOMPUTE
+from ..tasks import get_task
+from ..tasks.base import TaskData, model_settings
+from .models import RUN_FILE, read_json, write_json
+from .presets import SECTIONS, load_preset, override, yaml_value
+from .records import canonical_json, complete_settings
+
+DEFAULT_PRECISION = "32-true"
+RECORD_FILE = "record.json"  # in a run's folder: what came out
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained: the `train:` section of a preset."""
+
+    epochs: int
+    batch_size: int
+    lr: float
+    warmup_steps: int = 0  # the learning rate rises linearly this long, then falls linearly to 0
+    optimizer: str = "adam"  # "adam" | "adamw"
+    weight_decay: float = 0.0
+    clip: float = 1.0  # largest norm of the gradient; 0 for none
+    average: float = 0.0  # decay of a moving average of the weights, which is then what is scored and saved; 0 for none
+    evaluate_every: int = 5  # epochs
+    # "random" | "length": rows of equal or nearly equal size, for speed | "words": the same, batch_size counting words
+    batches: str = "random"
+    steps: int | None = None  # training ends after so many, where the epochs have not ended it before
+
+    def __post_init__(self) -> None:
+        require_positive(self, "epochs", "batch_size", "evaluate_every")
+        require_choice(self, "optimizer", ("adam", "adamw"))
+        require_choice(self, "batches", ("random", "length", "words"))
+        require_fraction(self, "average")
+        if self.steps is not None:
+            require_positive(self, "steps")
+        for name in ("lr", "warmup_steps", "weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a task, its settings and a seed."""
+
+    task: str
+    preset: str
+    settings: dict[
+        str, Any
+    ]  # sections "model", "train" and "data": the preset's with overrides, all defaults filled in
+    overrides: dict[str, Any]
+    seed: int
+
+    @classmethod
+    def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
+        """The run that a preset with some settings overridden describes."""
+        settings = override(load_preset(preset), overrides)
+        if settings.get("task") != task:
+            raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
+        sections = {name: settings.get(name) or {} for name in SECTIONS}
+        # With the defaults of today written out, a record and a half-done run notice when one of them changes.
+        complete = {
+            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.kinds),
+            "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
+            "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
+        }
+        return cls(task, preset, complete, dict(overrides), seed)
+
+    @property
+    def train(self) -> TrainConfig:
+        return from_dict(TrainConfig, self.settings["train"], "train")
+
+    @property
+    def data_settings(self) -> Any:
+        return from_dict(get_task(self.task).data.Settings, self.settings["data"], "data")
+
+    def recorded_settings(self, precision: str = DEFAULT_PRECISION) -> dict[str, Any]:
+        """All settings that a record of this run names: what sets it apart from other runs on the same data."""
+        return {**self.settings, "precision": precision}
+
+    def load_data(self, folder: str | Path) -> TaskData:
+        """Read the data of this run, with a progress bar."""
+        folder = Path(folder)
+        with bar(f"reading {folder.name}") as reading:
+            data = get_task(self.task).data.load(folder, self.data_settings, self.seed, progress=reading.advance)
+        data.folder = folder.absolute()
+        return data
+
+    def arguments(self, data: str | Path) -> list[str]:
+        """The arguments of `edge-transformer` that do this run."""
+        changes = [f"{name}={yaml_value(value)}" for name, value in self.overrides.items()]
+        sets = [argument for change in changes for argument in ("--set", change)]
+        return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
+
+    def folder_name(self, data: str | Path) -> str:
+        """A name for the run's folder, different for other settings, seeds and names of data folders."""
+        parts = [Path(self.preset).with_suffix("").as_posix().strip("./").replace("/", "-"), Path(data).resolve().name]
+        if self.overrides:
+            parts.append(f"{zlib.crc32(canonical_json(self.overrides).encode()):08x}")
+        return "-".join([*parts, f"seed{self.seed}"])
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where and how exactly a run is computed."""
+
+    device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
+    precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"
+    threads: int | None = None
+    recompute: str = "nothing"  # what of layers the backward pass computes again: "nothing" | "hidden" | "layers"
+
+    def __post_init__(self) -> None:
+        require_choice(self, "recompute", RECOMPUTE)
+        require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What the run.json in a run's folder says: the run, its data, and how it is computed."""
+
+    config: RunConfig
+    data_identity: dict[str, Any]
+    data_folder: Path | None  # where the data were when the run last started; None where that is not known
+    processes: int
+    precision: str
+
+    @classmethod
+    def read(cls, folder: str | Path) -> SavedRun:
+        """The run in a folder."""
+        path = Path(folder) / RUN_FILE
+        values = read_json(path)
+        try:
+            model = values["settings"]["model"].get("kind", "edge")
+            settings = complete_settings(values["task"], model, values["settings"])
+            sections = {name: dict(settings[name]) for name in SECTIONS}
+            config = RunConfig(values["task"], values["preset"], sections, values["overrides"], values["seed"])
+            data_folder = Path(values["data_folder"]) if "data_folder" in values else None
+            precision = values.get("precision", "32-true")  # which once was named only where it was another
+            return cls(config, dict(values["data_identity"]), data_folder, values["processes"], precision)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{path}: does not describe a run: {error!r}") from error
+
+    def write(self, folder: str | Path) -> None:
+        """Write down in a folder whose it is."""
+        values = {**to_dict(self.config), "data_identity": self.data_identity}
+        values |= {"data_folder": str(self.data_folder)} if self.data_folder else {}
+        write_json(Path(folder) / RUN_FILE, {**values, "processes": self.processes, "precision": self.precision})
+
+    def difference(self, other: SavedRun) -> tuple[str, Any, Any] | None:
+        """The first thing that makes two runs different ones: its name, and what each has."""
+        mine, theirs = self._what_counts(), other._what_counts()
+        for name in {**mine, **theirs}:
+            if mine.get(name) != theirs.get(name):
+                return name, mine.get(name), theirs.get(name)
+        return None
+
+    def _what_counts(self) -> dict[str, Any]:
+        """Everything but the name and the place of the data: the same files elsewhere are the same data."""
+        config = self.config
+        sections = config.settings.items()
+        return {
+            "task": config.task,
+            **{f"{section}.{name}": value for section, values in sections for name, value in values.items()},
+            "preset": config.preset,
+            "overrides": config.overrides,
+            "seed": config.seed,
+            "data": self.data_identity.get("fingerprint"),
+            "validation data": self.data_identity.get("valid_fingerprint"),
+            "processes": self.processes,
+            "precision": self.precision,
+        }

@@ -1,0 +1,277 @@
+"""How the runs of an experiment stand: one live table in a terminal, elsewhere a line for each event.
+
+The table has one line for each run and never more lines or columns than the terminal: it shows what is running first,
+then as much of the rest as there is room for, and says how many runs it leaves out.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UserError
+from ..io.progress import console
+from .models import read_json
+from .presets import yaml_value
+from .records import is_fraction
+from .trainer import STATUS_FILE
+
+if TYPE_CHECKING:
+    from .experiment import Run
+
+# The states of a run, those first that are shown first where there is no room for all.
+STYLES = {
+    "running": "bold",
+    "elsewhere": "none",
+    "failed": "red",
+    "finished": "green",
+    "known": "dim",
+    "waiting": "dim",
+}
+GAP = 2  # columns between two columns
+LEAST_NAME = 10  # columns of a run's name, however narrow the terminal
+
+
+class Standing(NamedTuple):
+    """How far a run is; texts that are not known are empty."""
+
+    epoch: str = ""
+    done: str = ""
+    minutes: str = ""
+    left: str = ""
+    loss: str = ""
+    scores: Mapping[str, float] = {}
+
+
+class Column(NamedTuple):
+    """A column of the table, with a cell for each run that is shown."""
+
+    title: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(map(cell_len, (self.title, *self.cells)))
+
+
+class Display:
+    """Tells what has changed since it was last asked to."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._states = {id(run): "waiting" for run in runs}
+
+    def update(self) -> None:
+        """A line for each run whose state is another one; nothing in a terminal, where the table shows it."""
+        for run in self._runs:
+            if run.state != self._states[id(run)]:
+                self._states[id(run)] = run.state
+                if not console.is_terminal:
+                    console.print(event(run), highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def display(runs: Sequence[Run]) -> Iterator[Display]:
+    """Show how runs stand for the time of a block, and leave all that were begun in the terminal when it ends."""
+    shown = Display(runs)
+    shown.update()
+    if not console.is_terminal or not runs:
+        yield shown
+        return
+    ended = False
+
+    def now() -> RenderableType:
+        return table(runs, console.width, None if ended else console.height)
+
+    with Live(console=console, refresh_per_second=2, get_renderable=now):
+        try:
+            yield shown
+        finally:
+            ended = True
+
+
+def event(run: Run) -> str:
+    """What has become of a run, in one line."""
+    if run.state == "failed":
+        return f"failed: {run.name}: {run.last_words}"
+    if run.record is None:
+        said = {"running": "started", "elsewhere": "running in another process"}
+        return f"{said.get(run.state, run.state)}: {run.name}"
+    standing = how_it_stands(run)
+    scores = "".join(f" {name} {100 * value:.1f}" for name, value in standing.scores.items())
+    return f"{run.state}: {run.name}: {standing.minutes} minutes, loss {standing.loss}{scores}"
+
+
+def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
+    """How runs stand, in at most `width` columns and `height` lines; without a height, all but those that wait."""
+    shared, names = short_names(runs)
+    title = [line for text in (shared, _progress(runs)) for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    if height is None:
+        chosen = [number for number, run in enumerate(runs) if run.state != "waiting"]
+    else:
+        chosen = _most_telling(runs, height - len(title) - 3)  # less the heads, the runs left out, the prompt
+    shown = [(names[number], runs[number]) for number in chosen]
+    rows = [(name, run) for name, run in shown if run.state != "failed"]
+    parts: list[RenderableType] = [Text(line, style="italic") for line in title]
+    if rows:
+        parts.append(_grid(rows, width, with_seeds=not _have_one_seed(runs)))
+    for name, run in shown:
+        if run.state == "failed":
+            reason = f"failed: {name}, seed {run.config.seed}: {' '.join(run.last_words.split())}"
+            parts.append(Text(reason, style=STYLES["failed"], no_wrap=True, overflow="ellipsis"))
+    left_out = Counter(run.state for number, run in enumerate(runs) if number not in chosen)
+    if left_out:
+        parts.append(Text(f"not shown: {', '.join(_counts(left_out))}", style="dim", no_wrap=True))
+    return Group(*parts)
+
+
+def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
+    """What all runs have in common, and a name for each: its preset, and what it has that others do not.
+
+    Seeds are named only where all runs have the same one.
+    """
+    changes = [{name: yaml_value(value) for name, value in run.config.overrides.items()} for run in runs]
+    in_all = {name: value for name, value in changes[0].items() if all(own.get(name) == value for own in changes)}
+    brief = _unless_ambiguous({name: name.rpartition(".")[2] for own in changes for name in own if name not in in_all})
+    folders = _unless_ambiguous({run.data: Path(run.data).name for run in runs})
+    groups = {run.config.preset.rpartition("/")[0] for run in runs}
+    group = groups.pop() if len(groups) == 1 else ""
+    names = []
+    for run, own in zip(runs, changes, strict=True):
+        listed = "".join(f" {brief[name]}={value}" for name, value in own.items() if name not in in_all)
+        where = f" on {folders[run.data]}" if len(folders) > 1 else ""
+        names.append(f"{run.config.preset.removeprefix(f'{group}/')}{listed}{where}")
+    shared = (group or runs[0].config.task) + (f" on {runs[0].data}" if len(folders) == 1 else "")
+    common = [f"{name}={value}" for name, value in in_all.items()]
+    if _have_one_seed(runs):
+        common.append(f"seed {runs[0].config.seed}")
+    return ", ".join([shared, *common]), names
+
+
+def _unless_ambiguous(short: dict[str, str]) -> dict[str, str]:
+    """Short forms of texts, or the texts themselves where two of them have the same."""
+    return short if len(set(short.values())) == len(short) else {text: text for text in short}
+
+
+def _have_one_seed(runs: Sequence[Run]) -> bool:
+    return len({run.config.seed for run in runs}) == 1
+
+
+def _progress(runs: Sequence[Run]) -> str:
+    """How many runs there are, and in which states."""
+    states = Counter(run.state for run in runs)
+    finished = states.pop("finished", 0) + states.pop("known", 0)
+    return ", ".join([f"{finished} of {len(runs)} runs finished", *_counts(states)])
+
+
+def _counts(states: Counter[str]) -> list[str]:
+    return [f"{states[state]} {state}" for state in STYLES if states[state]]
+
+
+def _most_telling(runs: Sequence[Run], room: int) -> list[int]:
+    """The places of the runs to show: running ones before others, the latest of those that ended, the next to begin."""
+    states = list(STYLES)
+
+    def rank(number: int) -> tuple[int, int]:
+        state = runs[number].state
+        return states.index(state), number if state == "waiting" else -number
+
+    return sorted(sorted(range(len(runs)), key=rank)[: max(0, room)])
+
+
+def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Table:
+    """A line for each named run, with the columns that there is room for."""
+    runs = [run for _, run in rows]
+    standings = [how_it_stands(run) for run in runs]
+    state = Column("state", [run.state for run in runs])
+    seed = Column("seed", [str(run.config.seed) for run in runs])
+    fixed = [seed, state] if with_seeds else [state]
+    name = Column("run", [name for name, _ in rows])
+    room = width - sum(column.width + GAP for column in fixed)
+    name_width = max(LEAST_NAME, min(name.width, room))
+    room -= name_width
+
+    running = [standing for run, standing in zip(runs, standings, strict=True) if run.record is None]
+    scores = {score: _score_column(score, standings) for score in _scores(standings)}
+    best_first = [scores[score] for score in _most_useful(list(scores))]
+    watched = [scores[score] for score in _most_useful(_scores(running))]
+    facts = {
+        "epoch": Column("epoch", [standing.epoch for standing in standings]),
+        "done": Column("done", [standing.done for standing in standings]),
+        "minutes": Column("minutes", [standing.minutes for standing in standings]),
+        "left": Column("min left", [standing.left for standing in standings]),
+        "loss": Column("loss", [standing.loss for standing in standings]),
+    }
+    chosen: list[Column] = []
+    first = [facts["done"], facts["left"], *best_first[:1], *watched[:1], *best_first[:3]]
+    for column in [*first, facts["minutes"], facts["loss"], *best_first, facts["epoch"]]:
+        if column not in chosen and column.width + GAP <= room and any(column.cells):
+            chosen.append(column)
+            room -= column.width + GAP
+
+    result = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    result.add_column(name.title, width=name_width, no_wrap=True, overflow="ellipsis")
+    columns = [*fixed, *(column for column in (*facts.values(), *scores.values()) if column in chosen)]
+    for column in columns:
+        result.add_column(
+            column.title, width=column.width, no_wrap=True, justify="left" if column is state else "right"
+        )
+    for run, *cells in zip(runs, name.cells, *(column.cells for column in columns), strict=True):
+        result.add_row(*map(Text, cells), style=STYLES[run.state])
+    return result
+
+
+def _scores(standings: Sequence[Standing]) -> list[str]:
+    """The names of all scores but those of the parts of a test file, such as gen/cp_recursion."""
+    return list(dict.fromkeys(name for standing in standings for name in standing.scores if "/" not in name))
+
+
+def _most_useful(scores: Sequence[str]) -> list[str]:
+    """The last scores first, which are of the hardest rows; parts such as "gen lexical" of "gen" after all others."""
+    details = [score for score in scores if any(score.startswith(f"{whole} ") for whole in scores)]
+    return [score for score in reversed(scores) if score not in details] + details[::-1]
+
+
+def _score_column(score: str, standings: Sequence[Standing]) -> Column:
+    return Column(
+        score,
+        [f"{100 * standing.scores[score]:.1f}" if score in standing.scores else "" for standing in standings],
+    )
+
+
+def how_it_stands(run: Run) -> Standing:
+    """The epoch, steps, minutes, minutes left, loss and scores of a run, as its folder or its record says."""
+    train = run.config.train
+    epochs = train.epochs if train.steps is None else None  # where steps count, nobody knows the epochs
+    if run.record is not None:
+        metrics = run.record.metrics
+        scores = {name: value for name, value in metrics.items() if is_fraction(name)}
+        loss = f"{metrics['loss']:.3f}" if "loss" in metrics else ""
+        return Standing(f"{epochs}/{epochs}" if epochs else "", "100 %", f"{run.record.minutes:.1f}", "", loss, scores)
+    if run.state == "failed":
+        return Standing()
+    try:
+        status = read_json(run.folder / STATUS_FILE)
+        last: dict[str, Any] = status["history"][-1] if status["history"] else {}
+        done = status["step"] / status["steps"]
+        left = f"{status['minutes'] * (1 - done) / done:.1f}" if done else ""
+        return Standing(
+            f"{int(epochs * done)}/{epochs}" if epochs else "",
+            f"{100 * done:.0f} %",
+            f"{status['minutes']:.1f}",
+            left if run.state in ("running", "elsewhere") else "",
+            f"{last['loss']:.3f}" if last else "",
+            last.get("scores", {}),
+        )
+    except (UserError, KeyError, TypeError, ZeroDivisionError):  # not there yet, or of another version
+        return Standing()

@@ -1,0 +1,485 @@
+"""The training loop: the same for every task and model.
+
+A step takes one batch of rows, computes it group by group without padding, adds up the gradients over the groups and
+over all processes, and moves the weights once. Everything that decides the next step is in the checkpoint, so a run
+that was killed at any moment and resumed ends with the same weights as one that never was.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
+from ..errors import UserError
+from ..io.files import lock
+from ..io.process import prepare_process
+from ..io.progress import Bar, bar, console
+from ..io.stopwatch import Stopwatch
+from ..nn.config import to_dict
+from ..nn.encoder import recompute
+from ..tasks.base import TaskData, TaskModel
+from .config import RECORD_FILE, Hardware, RunConfig, SavedRun, TrainConfig
+from .models import RUN_FILE, load_checkpoint, save_checkpoint, save_model, write_json
+from .records import Record, read_record
+
+LOCK_FILE, STATUS_FILE = "lock", "status.json"
+CHECKPOINT_FILE = "checkpoint.safetensors"
+
+
+class _ScoringStopped(Exception):
+    """A signal came while the model was scored."""
+
+
+def learning_rate(config: TrainConfig, step: int, total: int) -> float:
+    """Linear warm-up, then linear decay to 0. `step` counts from 0.
+
+    A short run, as on few rows, warms up for a fifth of its steps at most: the rate would never come down otherwise.
+    """
+    warmup = min(config.warmup_steps, total // 5)
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
+    return config.lr * (total - step) / max(1, total - warmup)
+
+
+class Trainer:
+    """A run in progress, in its folder."""
+
+    def __init__(
+        self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware | None = None, command: str = ""
+    ) -> None:
+        self.run, self.data, self.folder, self.command = run, data, Path(folder), command
+        self.config = run.train
+        hardware = hardware or Hardware()
+        prepare_process(hardware.threads)
+        self.precision = hardware.precision
+        self.fabric = _launch(hardware)
+        self.device = self.fabric.device
+        torch.manual_seed(run.seed)  # the same initial weights on every process
+        self.model: TaskModel = data.new_model(run.settings["model"])
+        recompute(self.model, hardware.recompute)
+        self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
+        torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
+        self.optimizer = _optimizer(self.config, self.model)
+        self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if self.config.average else []
+        self.batches_an_epoch = self._count_batches()
+        self.total_steps = self.config.epochs * self.batches_an_epoch
+        if self.config.steps is not None:
+            self.total_steps = min(self.config.steps, self.total_steps)
+        self.step = 0
+        self.time = Stopwatch()
+        self.history: list[dict[str, Any]] = []
+        self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
+        self._started, self._rows_done = time.monotonic(), 0  # of this process, for the speed shown
+        self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
+        self._lock: IO[bytes] | None = None
+        self._claim_folder()
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def train(
+        self, checkpoint_seconds: float = 60.0, after_evaluation: Callable[[dict[str, Any]], None] | None = None
+    ) -> Record | None:
+        """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint.
+
+        `after_evaluation` is given each new entry of the history, and may raise to give the run up.
+        """
+        if (self.folder / RECORD_FILE).exists():
+            return read_record(self.folder / RECORD_FILE)
+        saved = self._started = time.monotonic()
+        self.time.start()
+        with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
+            while not self._is_done():
+                if not self._scores_are_due():  # as they are where scoring was stopped
+                    self._train_step(shown)
+                    self.time.stop()
+                if self._scores_are_due() and self._evaluate(stopped) and after_evaluation:
+                    after_evaluation(self.history[-1])
+                stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
+                if stop or due or self._is_done():
+                    self.save_checkpoint()
+                    saved = time.monotonic()
+                if stop and not self._is_done():
+                    return None
+        return self._finish()
+
+    def _scores_are_due(self) -> bool:
+        """Whether the last step is one after which the model is scored, and that has not been done."""
+        epochs, rest = divmod(self.step, self.batches_an_epoch)
+        due = self.step == self.total_steps or (self.step > 0 and not rest and epochs % self.config.evaluate_every == 0)
+        return due and (not self.history or self.history[-1]["step"] != self.step)
+
+    def _is_done(self) -> bool:
+        return self.step == self.total_steps and not self._scores_are_due()
+
+    def _train_step(self, shown: Bar) -> None:
+        epoch, position = divmod(self.step, self.batches_an_epoch)
+        rows = self._epoch(epoch)[position]
+        loss = self.take_step(rows)
+        self.step += 1
+        weight = self.data.weight(rows)
+        self.loss_sum += loss * weight
+        self.loss_weight += weight
+        self._rows_done += len(rows)
+        speed = self._rows_done / max(1e-9, time.monotonic() - self._started)
+        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s")
+
+    def take_step(self, rows: Tensor) -> float:
+        """Move the weights once, by the gradient of these rows; the loss before that."""
+        loss = self._accumulate_gradients(rows)
+        if not math.isfinite(loss):
+            raise self._diverged("loss", loss)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        if not math.isfinite(norm):
+            raise self._diverged("gradient", float(norm))
+        rate = learning_rate(self.config, self.step, self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self._average_weights()
+        return loss
+
+    def _diverged(self, what: str, value: float) -> UserError:
+        return UserError(
+            f"the {what} is {value} at step {self.step} of {self.total_steps}: training diverged; "
+            "try a smaller learning rate (--set train.lr=...) or more warm-up (--set train.warmup_steps=...)"
+        )
+
+    def _count_batches(self) -> int:
+        """How many batches an epoch has."""
+        if self.config.batches == "words":
+            return count_by_words(self.data.train_sizes(), self.config.batch_size)
+        return -(-self.data.train_rows // self.config.batch_size)
+
+    def _epoch(self, epoch: int) -> list[Tensor]:
+        """The batches of an epoch, made when its first one is asked for."""
+        if self._batches[0] != epoch:
+            how = self.config.batch_size, self.run.seed, epoch
+            if self.config.batches == "words":
+                self._batches = (epoch, batches_by_words(self.data.train_sizes(), *how))
+            elif self.config.batches == "length":
+                self._batches = (epoch, batches_by_length(self.data.train_shapes(), *how))
+            else:
+                self._batches = (epoch, shuffled_batches(self.data.train_rows, *how))
+        return self._batches[1]
+
+    def _accumulate_gradients(self, rows: Tensor) -> float:
+        """Set the gradients to those of the mean loss of `rows`, over all processes; return that loss."""
+        for parameter in self.model.parameters():
+            _gradient(parameter).zero_()  # zero, not none: a weight without gradient still moves by its momentum
+        share = rows[self.fabric.global_rank :: self.fabric.world_size]
+        weight = self.data.weight(rows)
+        total = torch.zeros((), device=self.device)
+        # The processes may have different numbers of groups, so the gradients are added up once, after all of them.
+        alone = nullcontext() if self.fabric.world_size == 1 else self.fabric.no_backward_sync(self.wrapped)
+        with alone:
+            for batch in self.data.batches(share):
+                loss = self.data.loss(self.wrapped, batch, self.device) / weight
+                self.fabric.backward(loss)
+                total += loss.detach()
+        if self.fabric.world_size > 1:
+            gradients = [_gradient(parameter) for parameter in self.model.parameters()]
+            flat = torch.cat([total.reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
+            torch.distributed.all_reduce(flat)
+            total, *parts = flat.split([1, *(gradient.numel() for gradient in gradients)])
+            for gradient, part in zip(gradients, parts, strict=True):
+                gradient.copy_(part.view_as(gradient))
+        return float(total)
+
+    def _average_weights(self) -> None:
+        """Move the average towards the weights; it follows closely in the first steps, when they change fast."""
+        if self.averaged:
+            decay = min(self.config.average, (1 + self.step) / (10 + self.step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.averaged, list(self.model.parameters()), 1 - decay)
+
+    @contextmanager
+    def _scored_weights(self) -> Iterator[None]:
+        """The averaged weights in the model for the time of a block, where there are any; no dropout."""
+        own = [weight.detach().clone() for weight in self.model.parameters()] if self.averaged else []
+        _copy(self.averaged, self.model)
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
+            _copy(own, self.model)
+
+    def _evaluate(self, stopped: list[int]) -> bool:
+        """Score the model: on everything after the last epoch, before that on what the task looks at midway.
+
+        False where a signal in `stopped` ended that: it may take long, and begins anew when the run is resumed. Where
+        there are several processes they all score to the end, as each would wait for the others.
+        """
+        rows, evaluate = self.data.midway_rows, self.data.evaluate_midway
+        if self.step == self.total_steps:
+            rows, evaluate = self.data.evaluation_rows, self.data.evaluate
+
+        def advance(count: int) -> None:
+            shown.advance(count)
+            if stopped and self.fabric.world_size == 1:
+                raise _ScoringStopped
+
+        try:
+            with self._scored_weights(), bar("scoring", rows()) as shown:
+                scores = evaluate(self.wrapped, self.device, advance)
+        except _ScoringStopped:
+            return False
+        finally:
+            self.time.stop()
+        epoch = -(-self.step // self.batches_an_epoch)
+        loss = self.loss_sum / self.loss_weight
+        self.loss_sum = self.loss_weight = 0.0
+        self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
+        if self.fabric.global_rank == 0:
+            epochs = -(-self.total_steps // self.batches_an_epoch)
+            listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
+            console.print(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True)
+        self._write_status()
+        return True
+
+    def _finish(self) -> Record:
+        """Save the trained model and the record of the run."""
+        record = Record(
+            task=self.run.task,
+            data=self.data.identity(),
+            model=self.run.settings["model"]["kind"],
+            preset=self.run.preset,
+            overrides=self.run.overrides,
+            seed=self.run.seed,
+            metrics={**self.history[-1]["scores"], "loss": self.history[-1]["loss"]},
+            minutes=round(self.time.minutes, 2),
+            cpu_minutes=None if self.time.cpu_minutes is None else round(self.time.cpu_minutes, 2),
+            threads=torch.get_num_threads(),
+            versions=_versions(),
+            command=self.command,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            settings=self.run.recorded_settings(self.precision),
+        )
+        with self._scored_weights():
+            if self.fabric.global_rank == 0:
+                save_model(self.model, self.run.task, self.folder)
+                write_json(self.folder / RECORD_FILE, to_dict(record))
+        self.fabric.barrier()
+        return record
+
+    # --- the folder -----------------------------------------------------------------------------------------------
+
+    def _claim_folder(self) -> None:
+        """Take an empty folder, or resume the same run in it; refuse one that holds another run."""
+        processes = self.fabric.world_size
+        mine = SavedRun(self.run, self.data.identity(), self.data.folder, processes, self.precision)
+        if self.fabric.global_rank == 0:
+            self._lock = lock(self.folder / LOCK_FILE)
+            if self._lock is None:
+                raise UserError(f"{self.folder}: another process is training in this folder")
+            try:
+                self._check_folder(mine)
+            except UserError:
+                self.release_folder()
+                raise
+        self.fabric.barrier()
+        if (self.folder / CHECKPOINT_FILE).exists():
+            try:
+                self._load_checkpoint()
+            except UserError:
+                self.release_folder()
+                raise
+        self.fabric.barrier()
+
+    def _check_folder(self, mine: SavedRun) -> None:
+        """Refuse a folder that holds something else; write down in an empty one whose it is."""
+        for left_behind in self.folder.glob(".*.tmp"):  # by a process that was killed while it wrote
+            left_behind.unlink()
+        if (self.folder / RUN_FILE).exists():
+            theirs = SavedRun.read(self.folder)
+            difference = mine.difference(theirs)
+            if difference is not None:
+                name, here, there = difference
+                raise UserError(
+                    f"{self.folder}: holds another run; its {name} is {there!r}, "
+                    f"this one's is {here!r}. Choose another --out, or delete the folder"
+                )
+            if mine.data_folder not in (None, theirs.data_folder):  # the data were moved
+                mine.write(self.folder)
+        elif any(path.name != LOCK_FILE for path in self.folder.iterdir()):
+            raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
+        else:
+            mine.write(self.folder)
+
+    def release_folder(self) -> None:
+        """Let another process train in this folder; the end of this process does the same."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _write_status(self) -> None:
+        """What an observer needs: how far the run is, and its scores so far."""
+        if self.fabric.global_rank == 0:
+            write_json(
+                self.folder / STATUS_FILE,
+                {"step": self.step, "steps": self.total_steps, "minutes": self.time.minutes, "history": self.history},
+            )
+
+    def save_checkpoint(self) -> None:
+        """Write down everything that decides the rest of the run."""
+        randoms = self._gather_random_states()
+        if self.fabric.global_rank == 0:
+            tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+            tensors |= {f"average.{number}": tensor for number, tensor in enumerate(self.averaged)}
+            tensors |= {f"random.{number}": state for number, state in enumerate(randoms)}
+            for number, values in self.optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+            state = {
+                "step": self.step,
+                "minutes": self.time.minutes,
+                "cpu_minutes": self.time.cpu_minutes,
+                "history": self.history,
+                "loss_sum": self.loss_sum,
+                "loss_weight": self.loss_weight,
+            }
+            save_checkpoint(self.folder / CHECKPOINT_FILE, tensors, state)
+        self._write_status()
+        self.fabric.barrier()
+
+    def _load_checkpoint(self) -> None:
+        path = self.folder / CHECKPOINT_FILE
+        tensors, state = load_checkpoint(path)
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "random": {}, "optimizer": {}}
+        try:
+            for name, tensor in tensors.items():
+                part, _, rest = name.partition(".")
+                parts[part][rest] = tensor
+            self.model.load_state_dict(parts["model"])
+            with torch.no_grad():
+                for number, weight in enumerate(self.averaged):
+                    weight.copy_(parts["average"][str(number)])
+            moments: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in parts["optimizer"].items():
+                weight_number, _, field = name.partition(".")
+                moments.setdefault(int(weight_number), {})[field] = tensor
+            self.optimizer.load_state_dict(
+                {"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]}
+            )
+            self._set_random_state(parts["random"][str(self.fabric.global_rank)])
+            self.step, self.history = state["step"], state["history"]
+            self.time.set(state["minutes"], state.get("cpu_minutes"))  # old checkpoints have no CPU minutes
+            self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
+
+    def _random_state(self) -> Tensor:
+        """The states of all random generators in use, as bytes: the CPU's, and the device's where it has its own."""
+        state = torch.get_rng_state()
+        if self.device.type == "cuda":
+            state = torch.cat([state, torch.cuda.get_rng_state(self.device)])
+        return state
+
+    def _set_random_state(self, state: Tensor) -> None:
+        cpu = len(torch.get_rng_state())
+        torch.set_rng_state(state[:cpu].contiguous())
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state[cpu:].contiguous(), self.device)
+
+    def _gather_random_states(self) -> list[Tensor]:
+        state = self._random_state()
+        if self.fabric.world_size == 1:
+            return [state]
+        return list(self.fabric.all_gather(state.to(self.device)).cpu().unbind(0))
+
+    def _any_process(self, *values: bool) -> list[bool]:
+        """Whether any process says yes, for each value: all of them must stop, or save, at the same step."""
+        if self.fabric.world_size == 1:
+            return list(values)
+        flags = torch.tensor(values, dtype=torch.float32, device=self.device)
+        torch.distributed.all_reduce(flags)
+        return [flag > 0 for flag in flags.tolist()]
+
+
+def _gradient(weight: nn.Parameter) -> Tensor:
+    """The gradient of a weight, made where it has none yet."""
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
+
+
+def _copy(source: list[Tensor], model: nn.Module) -> None:
+    """Set the weights of a model; an empty list leaves them as they are."""
+    with torch.no_grad():
+        for weight, value in zip(model.parameters() if source else (), source, strict=True):
+            weight.copy_(value)
+
+
+def _launch(hardware: Hardware) -> Any:
+    """Lightning Fabric for one process, or for all that torchrun started."""
+    from lightning_fabric import Fabric  # late: it takes seconds to import, and only training needs it
+
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    accelerator = hardware.device
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not here.get(accelerator, True):
+        raise UserError(
+            f"--device {accelerator}: PyTorch finds no such device; `edge-transformer info` says what there is"
+        )
+    if accelerator == "auto" and not torch.cuda.is_available():
+        accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=local,
+            num_nodes=max(1, world // local),
+            strategy="ddp" if world > 1 else "auto",
+            precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
+        )
+    except (RuntimeError, ValueError) as error:  # no such device, or none here
+        raise UserError(f"--device {hardware.device}: {' '.join(str(error).split())}") from error
+    fabric.launch()
+    return fabric
+
+
+def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
+    cls = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return cls(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
+    received: list[int] = []
+    previous: dict[signal.Signals, Any] = {}
+
+    def remember(number: int, frame: Any) -> None:
+        received.append(number)
+        for which, handler in previous.items():
+            signal.signal(which, handler)
+
+    for which in (signal.SIGINT, signal.SIGTERM):
+        try:
+            previous[which] = signal.signal(which, remember)
+        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
+            break
+    try:
+        yield received
+    finally:
+        for which, handler in previous.items():
+            signal.signal(which, handler)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "edge_transformer": metadata.version("edge-transformer"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,181 @@
+"""Phrases that change places: what a phrase is, and that all else of a sentence stays as it was."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_transformer.data.graphs.augment import Exchange, Phrase, exchange, phrases, words_before
+from edge_transformer.data.graphs.cogs import read_cogs
+from edge_transformer.data.graphs.cogs_graphs import form_of_graph, graph_of_form
+from edge_transformer.data.graphs.rows import TokenGraph
+from official_data import benchmark
+
+COGS = benchmark("cogs")
+
+
+def graph(text: str) -> TokenGraph:
+    """A graph from "the cat>2/agent/N ran/-/V .": a word, its parent, what it is to it, and its kind."""
+    tokens, parents, roles, kinds = [], [], [], []
+    for place, word in enumerate(text.split()):
+        head, *labels = word.split("/")
+        token, _, parent = head.partition(">")
+        tokens.append(token)
+        parents.append(int(parent) if parent else place)
+        roles.append(labels[0].strip("-") if labels else "")
+        kinds.append(labels[1].strip("-") if len(labels) > 1 else "")
+    return TokenGraph(tuple(tokens), tuple(parents), {"role": tuple(roles), "kind": tuple(kinds)})
+
+
+SAW = graph("Ann>1/agent/P saw/-/V the cat>1/theme/N on>3/prep the mat>4/noun/N .")
+SLEPT = graph("the dog>2/agent/N slept/-/V .")
+SAID = graph("Bob>1/agent/P said/-/V that a boy>5/agent/N ran>1/that/V .")
+SENTENCES = [SAW, SLEPT, SAID]
+
+
+def texts(of: TokenGraph) -> list[str]:
+    before = words_before(SENTENCES, "kind")
+    return [" ".join(of.tokens[phrase.first : phrase.last + 1]) for phrase in phrases(of, "kind", before)]
+
+
+def test_what_a_phrase_is() -> None:
+    assert words_before(SENTENCES, "kind") == {"P": 0, "N": 1, "V": 0}
+    assert texts(SAW) == ["Ann", "Ann saw the cat on the mat", "the cat on the mat", "the mat"]
+    assert texts(SLEPT) == ["the dog", "the dog slept"]
+    assert texts(SAID) == ["Bob", "Bob said that a boy ran", "a boy", "a boy ran"]
+
+
+def test_phrases_that_are_not_in_one_piece_are_none() -> None:
+    crossed = graph("Ann>2/agent/P Bob>3/agent/P saw/-/V ran/-/V")
+    assert texts(crossed) == ["Ann", "Bob"]  # Bob stands within "Ann saw"
+    assert texts(graph("cat/-/N")) == []  # no article
+    assert texts(graph("Ann>1/a/P Bob>0/a/P")) == []  # each on the other
+    assert texts(graph("the cat/-/- .")) == []  # of no kind
+
+
+def at(of: TokenGraph, word: str) -> Phrase:
+    before = words_before(SENTENCES, "kind")
+    return next(phrase for phrase in phrases(of, "kind", before) if of.tokens[phrase.top] == word)
+
+
+def test_an_exchange() -> None:
+    made = exchange(at(SLEPT, "dog"), at(SAW, "cat"), "role")
+    assert made == graph("the cat>5/agent/N on>1/prep the mat>2/noun/N slept/-/V .")  # it acts here
+    assert exchange(at(SLEPT, "dog"), at(SAW, "cat")) == graph(
+        "the cat>5/theme/N on>1/prep the mat>2/noun/N slept/-/V ."
+    )
+    deeper = exchange(at(SAID, "ran"), at(SAW, "saw"), "role")
+    assert deeper == graph(
+        "Bob>1/agent/P said/-/V that Ann>4/agent/P saw>1/that/V the cat>4/theme/N on>6/prep the mat>7/noun/N ."
+    )
+    whole = exchange(at(SLEPT, "slept"), at(SAID, "ran"), "role")
+    assert whole == graph("a boy>2/agent/N ran/-/V .")  # nobody says it any more
+
+
+def test_the_first_word_of_a_sentence_has_a_capital_where_it_can() -> None:
+    the, saw = (
+        graph("The dog>2/agent/N slept/-/V ."),
+        graph("Ann>1/agent/P saw/-/V the cat>1/theme/N on>3/prep a mat>4/noun/N ."),
+    )
+    kinds = Exchange([the, saw, graph("Ann>1/agent/P likes/-/V Bob>1/theme/P .")], "kind", "role")
+
+    def phrase(of: TokenGraph, top: int) -> Phrase:
+        return next(each for each in phrases(of, "kind", kinds.before) if each.top == top)
+
+    assert kinds.exchange(phrase(the, 1), phrase(saw, 3)).tokens == ("The", "cat", "on", "a", "mat", "slept", ".")
+    assert kinds.exchange(phrase(saw, 3), phrase(the, 1)).tokens == ("Ann", "saw", "the", "dog", ".")
+    assert kinds.exchange(phrase(the, 1), phrase(saw, 6)).tokens == ("a", "mat", "slept", ".")  # "A" is no known word
+    assert kinds.exchange(phrase(the, 1), phrase(the, 1)).tokens == the.tokens
+    names = kinds.sentences[2]
+    assert kinds.exchange(phrase(names, 2), phrase(names, 0)).tokens == ("Ann", "likes", "Ann", ".")
+
+
+@given(seed=st.integers(0, 10_000))
+def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
+    chance = random.Random(seed)
+    kinds = Exchange(SENTENCES, "kind", "role")
+    start = kinds.sentence(20, chance) or SAW
+    there = chance.choice(phrases(start, "kind", kinds.before))
+    new = chance.choice(kinds.by_kind[start.labels["kind"][there.top]])
+    made = exchange(there, new, "role")
+    assert made.size == start.size - len(there) + len(new)
+    top = there.first + new.top - new.first
+    place = next(phrase for phrase in phrases(made, "kind", kinds.before) if phrase.top == top)
+    assert (place.first, len(place)) == (there.first, len(new))
+    assert exchange(place, there, "role") == start
+
+
+def test_new_sentences() -> None:
+    made = Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
+    assert 150 < len(made) < 300  # the others are sentences that there are
+    assert {4, 5, 7, 8, 10, 11} <= {each.size for each in made} <= set(range(3, 13))
+    words = {token for each in SENTENCES for token in each.tokens}
+    acting = set()
+    assert all(each not in SENTENCES for each in made)
+    for each in made:
+        assert set(each.tokens) <= words
+        assert each.tokens[-1] == "."
+        acting |= {each.tokens[place] for place, role in enumerate(each.labels["role"]) if role == "agent"}
+    assert acting == {"Ann", "Bob", "boy", "cat", "dog", "mat"}
+    assert made == Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
+    assert made != Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=2)
+
+
+def test_single_words_take_part_where_phrases_are_that_short() -> None:
+    words = [graph("Eve/-/P"), graph("hedgehog/-/N"), graph("crawl/-/V")]
+    made = Exchange([*SENTENCES, *words], "kind", "role").new_sentences(400, 12, seed=1)
+    told = {token for each in made for token in each.tokens}
+    assert "Eve" in told
+    assert told.isdisjoint({"hedgehog", "crawl"})  # no article, and nobody who crawls
+
+
+def test_rare_words_are_drawn_as_often_as_others() -> None:
+    often = [
+        graph(f"{who}>1/agent/P saw/-/V the {what}>1/theme/N .") for who in ("Ann", "Bob") for what in ("cat", "dog")
+    ]
+    rows = [*often * 50, graph("Eve>1/agent/P met/-/V the cat>1/theme/N ."), graph("Uma/-/P")]
+
+    def shares(evenly: bool) -> dict[str, float]:
+        made = Exchange(rows, "kind", "role", evenly).new_sentences(3000, 5, seed=1)
+        assert all(row not in rows for row in made)
+        return {word: sum(word in each.tokens for each in made) / 3000 for word in ("saw", "met", "Eve", "Uma")}
+
+    as_they_are, evenly = shares(evenly=False), shares(evenly=True)
+    assert max(as_they_are[word] for word in ("met", "Eve", "Uma")) < 0.05
+    assert min(evenly[word] for word in ("met", "Eve", "Uma")) > 0.08
+
+
+def test_words_stand_in_for_others() -> None:
+    alone = [graph("Eve/-/P"), graph("Ann/-/P")]
+    source = Exchange([*SENTENCES, *alone], "kind", "role", words=1.0)
+    made = [source.sentence(12, random.Random(seed)) for seed in range(60)]
+    assert sum(each is not None and "Eve" in each.tokens for each in made) > 20
+    without = Exchange(SENTENCES, "kind", "role", words=1.0)  # no row of one word
+    assert without.new_sentences(20, 12, seed=1) == Exchange(SENTENCES, "kind", "role").new_sentences(20, 12, seed=1)
+
+
+def test_where_nothing_can_be_exchanged() -> None:
+    assert Exchange([], "kind").new_sentences(5, 12, seed=1) == []
+    assert Exchange([graph("Eve/-/P")], "kind").new_sentences(5, 12, seed=1) == []
+    assert Exchange([graph("no kinds here")], "kind").new_sentences(5, 12, seed=1) == []
+
+
+@pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
+@pytest.mark.parametrize("evenly", [False, True])
+def test_what_cogs_sentences_become_has_a_logical_form(evenly: bool) -> None:
+    train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
+    made = Exchange(train, "category", "role", evenly, words=0.2 * evenly, name="verb_name").new_sentences(
+        500, 24, seed=1
+    )
+    assert 350 < len(made) < 500  # some are rows that there are already
+    for each in made:
+        form, kinds = form_of_graph(each), zip(each.tokens, each.labels["category"], strict=True)
+        names = [token for token, kind in kinds if kind == "PNOUN"]
+        assert each not in train
+        assert {"A", "The"}.isdisjoint(each.tokens[1:])
+        assert {"a", "the"}.isdisjoint(each.tokens[:1])
+        if len(set(names)) == len(names):  # a form does not say which Emma it means
+            assert graph_of_form(each.tokens, form) == each

@@ -1,0 +1,196 @@
+"""The engine of plain PyTorch: block by block it must be what it is in one piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from attention_cases import ALL_OPTIONS, NAMES, Options, exact_outcome, outcome, present, random_parts, worst
+from edge_transformer.ops import blocked
+from edge_transformer.ops.blocked import blocked_attention, blocked_backward, blocked_forward
+from edge_transformer.ops.einsum import einsum_attention
+
+SEED = torch.tensor([20211228])
+
+
+@pytest.fixture(params=[1, 2, 5], ids=lambda rows: f"{rows} rows")
+def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Blocks of so many rows, for graphs as in these tests: three of 5 nodes, 2 heads of 3."""
+    monkeypatch.setattr(blocked, "_NUMBERS_AT_ONCE", request.param * 3 * 5 * 5 * 2 * 3)
+    return request.param
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+def test_blocks_give_what_the_equations_give(rows_at_once: int, options: Options) -> None:
+    parts, arguments = random_parts(3, 5, 2, 3, value=options.value), options.arguments(3, 5)
+    rows = list(blocked._Blocks(parts[0], parts[1], *arguments, 0.0, None).rows())
+    assert [node for block in rows for node in range(5)[block]] == list(range(5))
+    assert len(rows) == -(-5 // rows_at_once)
+    found = outcome(blocked_attention, parts, *arguments, dtype=torch.float64)
+    for one, exact in zip(found, exact_outcome(parts, *arguments), strict=True):
+        assert worst(one, exact) < 1e-12
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+def test_gradients_of_blocks_with_dropout_by_finite_differences(
+    monkeypatch: pytest.MonkeyPatch, options: Options
+) -> None:
+    monkeypatch.setattr(blocked, "_NUMBERS_AT_ONCE", 1)
+    parts = random_parts(2, 3, 1, 2, value=options.value)
+    arguments = options.arguments(2, 3)
+
+    def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
+        return blocked_forward(q, k, v1, v2, *arguments, 0.4, SEED)
+
+    assert torch.autograd.gradcheck(attend, present(parts))
+
+
+@pytest.mark.parametrize("autocast", [False, True], ids=["", "autocast"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("options", ALL_OPTIONS[::3], ids=str)
+def test_16_bits_are_computed_in_32(
+    monkeypatch: pytest.MonkeyPatch, options: Options, dtype: torch.dtype, autocast: bool
+) -> None:
+    n, head_dim = 24, 16
+    monkeypatch.setattr(blocked, "_NUMBERS_AT_ONCE", 5 * 2 * n * n * head_dim)  # sums over 5 blocks
+    q, k, v1, v2 = random_parts(2, n, 1, head_dim, value=options.value)
+    parts = (4 * q).to(dtype), k.to(dtype), v1.to(dtype), None if v2 is None else v2.to(dtype)
+    arguments = options.arguments(2, n)
+    exact = exact_outcome(parts, *arguments)
+    plain = outcome(einsum_attention, parts, *arguments, dtype=dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = outcome(blocked_attention, parts, *arguments, dtype=dtype)
+    for name, one, other, right in zip(NAMES[: len(exact)], found, plain, exact, strict=True):
+        assert one.dtype == dtype
+        assert worst(one, right) <= 2 * worst(other, right), name
+        # A number is rounded to 16 bits once, at the end.
+        once = torch.finfo(dtype).eps / 2
+        torch.testing.assert_close(one.double(), right, rtol=1.01 * once, atol=1e-5 * right.abs().max().item())
+
+
+class Watch(TorchDispatchMode):
+    """Notes how many numbers the largest new tensor has."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor):
+            self.largest = max(self.largest, made.untyped_storage().nbytes() // made.element_size())
+        return made
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+def test_no_tensor_is_larger_than_those_of_the_edges(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:
+    n, head_dim = 12, 8
+    watch = Watch()
+    monkeypatch.setattr(blocked, "_NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(blocked, "_without_autocast", lambda device: watch)  # it encloses all of the computation
+    parts, arguments = random_parts(1, n, 1, head_dim, value=options.value), options.arguments(1, n)
+    outcome(blocked_attention, parts, *arguments, dtype=torch.float64)
+    assert watch.largest == n * n * head_dim
+
+
+def test_blocks_are_dropped_independently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked, "_NUMBERS_AT_ONCE", 1)
+    n = 16
+    torch.manual_seed(0)
+    q = torch.zeros(2, n, n, 2, n)
+    v1 = torch.eye(n)[None, None, :, None, :].expand(q.shape)
+    kept = blocked_attention(q, q, v1, None, None, None, "lj", 0.5) != 0  # (B, i, j, h, l)
+    for step in (1, 2, 3):
+        same = (kept[:, step:] == kept[:, :-step]).double()
+        assert abs(same.mean().item() - 0.5) < 5 * 0.5 * same.numel() ** -0.5
+
+
+# --- as operators of PyTorch ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("options", "dropout_p"),
+    [(Options(), 0.0), (Options(masked=True, causal=True), 0.3), (Options(masked=True, key="ij", value="left"), 0.3)],
+    ids=str,
+)
+def test_operators(options: Options, dropout_p: float, dtype: torch.dtype) -> None:
+    leaves = random_parts(2, 3, 2, 4, value=options.value, dtype=dtype)
+    parts = [None if part is None else part.detach() for part in leaves]
+    turned = [None if part is None else part.transpose(1, 2) for part in parts]
+    dout = torch.randn(2, 3, 3, 2, 4).to(dtype)
+    choice = (*options.arguments(2, 3), dropout_p, SEED if dropout_p else None)
+    cases: list[tuple[Any, tuple[Any, ...]]] = [
+        (blocked_forward, (*leaves, *choice)),
+        (blocked_forward, (*turned, *choice)),
+        (blocked_backward, (dout, *parts, *choice)),
+        (blocked_backward, (dout.transpose(1, 2), *turned, *choice)),
+    ]
+    for operator, arguments in cases:
+        results = torch.library.opcheck(operator.overload, arguments)
+        assert set(results.values()) == {"SUCCESS"}
+
+
+class Twice(torch.nn.Module):
+    """Some attention with other things around it."""
+
+    def __init__(self, dropout_p: float) -> None:
+        super().__init__()
+        self.dropout_p = dropout_p
+
+    def forward(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor) -> Tensor:
+        inner = blocked_attention(q, k, v1, v2, None, None, "lj", self.dropout_p)
+        return blocked_attention(inner, k, inner.sin(), None, None, 1, "ij", self.dropout_p).square()
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5])
+def test_under_torch_compile(dropout_p: float) -> None:
+    parts, model = random_parts(2, 4, 2, 3), Twice(dropout_p)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    torch.manual_seed(7)
+    expected = model(*parts)
+    torch.manual_seed(7)
+    found = compiled(*parts)
+    assert worst(found, expected) < 1e-12
+    gradients = torch.autograd.grad(expected.sum(), parts)
+    for one, other in zip(torch.autograd.grad(found.sum(), parts), gradients, strict=True):
+        assert worst(one, other) < 1e-12
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5])
+def test_export(dropout_p: float) -> None:
+    parts, model = random_parts(2, 4, 2, 3, dtype=torch.float32), Twice(dropout_p)
+    exported = torch.export.export(model, parts).module()
+    torch.manual_seed(7)
+    expected = model(*parts)
+    torch.manual_seed(7)
+    assert worst(exported(*parts), expected) < 1e-6
+
+
+def test_shapes_without_numbers() -> None:
+    q, k, v1, v2 = (part.detach().to("meta", torch.bfloat16) for part in random_parts(2, 4, 2, 3))
+    out = blocked_attention(q, k, v1, v2, None, None, "lj", 0.5)
+    assert (out.shape, out.dtype, out.device.type) == (q.shape, torch.bfloat16, "meta")
+
+
+def test_a_second_gradient_is_refused() -> None:
+    q, k, v1, v2 = random_parts(1, 3, 1, 2)
+    (first,) = torch.autograd.grad(blocked_attention(q, k, v1, v2, None, None, "lj", 0.0).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
+        first.sum().backward()
+
+
+def test_gradient_checkpointing() -> None:
+    parts = random_parts(2, 5, 2, 3)
+
+    def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor) -> Tensor:
+        return blocked_attention(q, k, v1, v2, None, None, "lj", 0.5)
+
+    torch.manual_seed(7)
+    expected = torch.autograd.grad(attend(*parts).square().sum(), parts)
+    torch.manual_seed(7)
+    found = torch.autograd.grad(checkpoint(attend, *parts, use_reentrant=False).square().sum(), parts)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

@@ -1,0 +1,81 @@
+"""Experiments that are small enough to be planned and done in tests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edge_transformer.data.relations.clutrr import write_clutrr
+from edge_transformer.data.relations.kinship import generate
+from edge_transformer.training.experiment import Experiment, Run, plan
+
+REPOSITORY = Path(__file__).parents[2]
+COMMITTED_FILES = sorted(
+    path for path in (REPOSITORY / "experiments").glob("*.yaml") if "runs" in yaml.safe_load(path.read_text())
+)
+TINY = {
+    "model.dim": 8,
+    "model.heads": 2,
+    "model.layers": 2,
+    "model.min_layers": 1,
+    "train.epochs": 2,
+    "train.batch_size": 20,
+}
+
+
+def write_tiny_experiment(folder: Path) -> Path:
+    """An experiment file with three short runs, and its data."""
+    write_clutrr(folder / "families", *generate((2, 3), (2, 3), 60, seed=1, test_rows=5))
+    experiment = {
+        "task": "clutrr",
+        "data": str(folder / "families"),
+        "results": str(folder / "results.jsonl"),
+        "seeds": [1, 2],
+        "runs": [
+            {"preset": "clutrr/cpu", "set": TINY},
+            {"preset": "clutrr/cpu-untied", "set": TINY, "seeds": [5]},
+        ],
+    }
+    path = folder / "experiment.yaml"
+    path.write_text(yaml.safe_dump(experiment))
+    return path
+
+
+def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """The runs of a committed file as in an empty folder, with small data wherever it names some."""
+    monkeypatch.chdir(folder)
+    experiment = Experiment.read(path)
+    for name in {training_set.data for training_set in experiment.all_training_sets}:
+        _write_small_data(experiment.task, Path(name))
+    question = {
+        "edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]],
+        "query": ["Ann", "Eve"],
+        "answer": "daughter",
+    }
+    for training_set in experiment.all_training_sets:
+        if "data.valid" in training_set.set:
+            Path(training_set.set["data.valid"]).mkdir(parents=True)
+            (Path(training_set.set["data.valid"]) / "valid.jsonl").write_text(json.dumps(question))
+    small = tuple(replace(training_set, fingerprint=None) for training_set in experiment.all_training_sets)
+    return plan(replace(experiment, data=None, training_sets=small))
+
+
+def _write_small_data(task: str, folder: Path) -> None:
+    """A folder with a few rows such as the task reads."""
+    if task == "clutrr":
+        write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
+        return
+    graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
+    row, ending = {
+        "graphs": (json.dumps(graph) + "\n", "jsonl"),
+        "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
+        "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),
+        "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
+    }[task]
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test", "gen"):
+        (folder / f"{split}.{ending}").write_text(row)

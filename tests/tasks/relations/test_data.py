@@ -1,0 +1,313 @@
+"""Relational reasoning on data: the loss is that of the single rows, and the score forgets none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import relation_cases
+from agreement import gradients_of
+from edge_transformer.data.batching import GraphTable
+from edge_transformer.data.relations.clutrr import ClutrrData, Story, write_clutrr
+from edge_transformer.data.relations.kinship import generate, generate_valid
+from edge_transformer.data.vocab import Vocab
+from edge_transformer.errors import UserError
+from edge_transformer.nn.config import from_dict
+from edge_transformer.tasks.relations import model as task
+from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings, labelled_edges
+from relation_cases import CPU, MODEL, as_json, single
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+stories, data, model = relation_cases.stories, relation_cases.data, relation_cases.model  # the fixtures
+
+
+# --- loss -------------------------------------------------------------------------------------------------------------
+
+
+def test_loss_and_gradient_are_those_of_the_single_rows(
+    stories: ClutrrData, data: RelationData, model: RelationModel
+) -> None:
+    torch.manual_seed(2)
+    last = len(stories.train)
+    rows = torch.cat([torch.randperm(last)[:30], torch.tensor([last - 1, last - 2, last - 2, 0])])
+
+    batches = list(data.batches(rows))
+    assert sum(len(batch.labels) for batch in batches) < len(rows)  # or there was nothing to save
+    assert len(batches) > 1
+    loss = torch.stack([data.loss(model, batch, CPU) for batch in batches]).sum() / data.weight(rows)
+
+    losses = []
+    for row in rows.tolist():
+        story = stories.train[row]
+        answer = torch.tensor(list(model.answers).index(story.target))
+        losses.append(nn.functional.cross_entropy(single(model, story), answer))
+    expected = torch.stack(losses).mean()
+
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    mine = gradients_of(model, loss)
+    for name, theirs in gradients_of(model, expected).items():
+        assert theirs.abs().max() > 0, name
+        torch.testing.assert_close(mine[name], theirs, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_every_row_has_the_same_weight(data: RelationData) -> None:
+    assert data.weight(torch.arange(7)) == 7.0
+    counts = [batch.counts.sum().item() for batch in data.batches(torch.arange(data.train_rows))]
+    assert sum(counts) == data.train_rows
+
+
+# --- which rows -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_and_vocabularies(stories: ClutrrData, data: RelationData) -> None:
+    assert data.train_rows == len(stories.train) == 62
+    assert list(data.relations) == sorted({relation for story in stories.train for relation in story.relations})
+    assert list(data.answers) == sorted({story.target for story in stories.train})
+    assert data.evaluation_rows() <= 24
+
+
+def test_train_k(stories: ClutrrData) -> None:
+    data = RelationData(stories, RelationSettings(train_k=(3,)), seed=1)
+    assert data.train_rows == sum(story.k == 3 for story in stories.train) > 0
+    assert data.identity()["train_k"] == "3"
+    with pytest.raises(UserError, match=r"data\.train_k = \[7\]: no training story"):
+        RelationData(stories, RelationSettings(train_k=(7,)), seed=1)
+
+
+def test_held_out_rows_are_scored_and_not_trained_on(stories: ClutrrData) -> None:
+    # A name of its own for each row, so that equal stories can be told apart.
+    rows = tuple(replace(story, names=(f"row {n}", *story.names[1:])) for n, story in enumerate(stories.train))
+    numbered = replace(stories, train=rows)
+
+    def split(seed: int) -> tuple[set[str], set[str]]:
+        data = RelationData(numbered, RelationSettings(held_out=0.25), seed)
+        train, valid = data._train, data._splits["valid"]
+        assert (len(train), len(valid)) == (data.train_rows, round(0.25 * len(rows)))
+        return {story.names[0] for story in train}, {story.names[0] for story in valid}
+
+    train, valid = split(1)
+    assert not train & valid
+    assert train | valid == {story.names[0] for story in rows}
+    assert split(1) == (train, valid)
+    assert split(2)[1] != valid
+
+
+def test_validation_files_are_scored_by_length_and_held_out_rows_apart(stories: ClutrrData) -> None:
+    with_files = replace(stories, valid=(*stories.tests[2], *stories.tests[4][:5]))
+    sizes = {"k=2": 12, "k=4": 12, "valid k=2": 12, "valid k=4": 5}
+    for settings, held_out in ((RelationSettings(), {}), (RelationSettings(held_out=0.5), {"valid": 31})):
+        splits = RelationData(with_files, settings, 1)._splits
+        assert {name: len(rows) for name, rows in splits.items()} == sizes | held_out
+    assert set(RelationData(stories, RelationSettings(), 1)._splits) == {"k=2", "k=4"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_validation_stories_of_another_folder(ending: str, tmp_path: Path) -> None:
+    train, tests = generate([2, 3], [2], rows=60, seed=3, test_rows=5)
+    write_clutrr(tmp_path / "data", train, tests)
+    longer = tmp_path / "longer"
+    if ending == "csv":
+        write_clutrr(longer, train[:1], tests, generate_valid([5, 6], 7, seed=4))
+    else:
+        longer.mkdir()
+        known = [["a", train[0].relations[0], "b"], ["b", train[0].relations[0], "c"]]
+        line = json.dumps({"edges": known, "query": ["a", "c"], "target": train[0].target})
+        odd = json.dumps({"edges": [*known, ["c", "robot", "d"]], "query": ["a", "d"], "target": train[0].target})
+        (longer / "valid.jsonl").write_text(f"{line}\n{odd}\n")
+    settings = RelationSettings(valid=str(longer))
+    data = RelationData.load(tmp_path / "data", settings, 1)
+    sizes = (
+        {"k=2": 5, "valid k=5": 7, "valid k=6": 7} if ending == "csv" else {"k=2": 5, "valid k=2": 1, "valid k=3": 1}
+    )
+    assert {name: len(rows) for name, rows in data._splits.items()} == sizes
+    assert data.identity()["valid_fingerprint"] == RelationData.valid_fingerprint(settings) != ""
+    if ending == "jsonl":  # what training never told counts as wrong, and that is said
+        assert "valid k=3: 1 of 1 rows have a relation or answer that no training row has" in "".join(data.notes())
+        model = data.new_model(MODEL)
+        assert data.evaluate(model, CPU)["valid k=3"] == 0.0
+    # A trained model can be scored without that folder, which is said; nothing is trained without it.
+    trained = data.new_model(MODEL)
+    for path in longer.iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match=r"longer: found neither \*valid\*\.jsonl nor"):
+        RelationData.load(tmp_path / "data", settings, 1)
+    longer.rmdir()
+    scored = RelationData.load(tmp_path / "data", settings, 1, trained)
+    assert set(scored.evaluate(trained, CPU)) == {"k=2"}
+    assert "validation stories are not scored" in scored.notes()[0]
+
+
+def test_without_testing_no_test_file_is_read(tmp_path: Path) -> None:
+    train, tests = generate([2, 3], [2, 4], rows=60, seed=3, test_rows=5)
+    write_clutrr(tmp_path, train, tests)
+    settings = RelationSettings(held_out=0.1, test=False)
+    (tmp_path / "1.4_test.csv").write_text("no story at all")
+    garbage = RelationData.load(tmp_path, settings, 1)
+    assert set(garbage._splits) == {"valid"}
+    for path in tmp_path.glob("*test.csv"):
+        path.unlink()
+    absent = RelationData.load(tmp_path, settings, 1)
+    model = absent.new_model(MODEL)
+    assert absent.evaluate(model, CPU) == garbage.evaluate(model, CPU)
+    with pytest.raises(UserError, match=r"found no \*test\.csv"):
+        RelationData.load(tmp_path, RelationSettings(), 1)
+    write_clutrr(tmp_path, train, tests)
+    # Who scores the trained model asks for the tests.
+    assert set(RelationData.load(tmp_path, settings, 1, model)._splits) == {"k=2", "k=4", "valid"}
+
+
+def test_held_out_must_leave_something(stories: ClutrrData) -> None:
+    with pytest.raises(UserError, match=r"data\.held_out = 0\.999: leaves none of 62 rows"):
+        RelationData(stories, RelationSettings(held_out=0.999), seed=1)
+    for share in (1.0, -0.1):
+        with pytest.raises(UserError, match="data: held_out must be at least 0 and below 1"):
+            from_dict(RelationSettings, {"held_out": share}, "data")
+
+
+# --- score ------------------------------------------------------------------------------------------------------------
+
+
+class Always(nn.Module):
+    """Always the same answer."""
+
+    def __init__(self, answer: int, answers: int) -> None:
+        super().__init__()
+        self.logits = nn.functional.one_hot(torch.tensor(answer), answers).float()
+
+    def forward(self, labels: Tensor, query: Tensor) -> Tensor:
+        return self.logits.expand(len(labels), -1)
+
+
+def test_scores_count_every_row(stories: ClutrrData, data: RelationData) -> None:
+    answer = stories.tests[4][0].target
+    fixed = Always(list(data.answers).index(answer), len(data.answers))
+    told: list[int] = []
+    scores = data.evaluate(fixed, CPU, told.append)
+    assert scores == {
+        f"k={k}": pytest.approx(sum(story.target == answer for story in tests) / len(tests))
+        for k, tests in stories.tests.items()
+    }
+    assert scores["k=4"] > 0
+    assert sum(told) == data.evaluation_rows()
+
+
+def test_rows_that_nobody_could_answer_count_as_wrong(stories: ClutrrData) -> None:
+    first = stories.train[0]
+    unseen = (replace(first, target="great-aunt"), replace(first, relations=("boss",) * first.k))
+    tests = {2: (first, first, *unseen), 5: (first,)}
+    data = RelationData(replace(stories, tests=tests), RelationSettings(), seed=1)
+    scores = data.evaluate(Always(list(data.answers).index(first.target), len(data.answers)), CPU)
+    assert scores == {"k=2": 0.5, "k=5": 1.0}
+    assert data.notes() == ["k=2: 2 of 4 rows have a relation or answer that no training row has; they count as wrong"]
+    assert data.evaluation_rows() == 3
+    complete = RelationData(replace(stories, tests={2: (first,)}), RelationSettings(), seed=1)
+    assert complete.notes() == []
+
+
+def test_score_of_a_real_model_is_that_of_its_answers(
+    stories: ClutrrData, data: RelationData, model: RelationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [story for story in stories.tests[4] if labelled_edges(story, model.relations) is not None]
+    right = sum(
+        answer["answer"] == story.target
+        for story, answer in zip(known, model.predict([as_json(story) for story in known]), strict=True)
+    )
+    assert data.evaluate(model, CPU)["k=4"] == right / len(stories.tests[4])
+    monkeypatch.setattr(task, "PREDICT_EDGES", 30)
+    assert data.evaluate(model, CPU)["k=4"] == right / len(stories.tests[4])
+
+
+def test_a_trained_model_brings_its_own_vocabularies(stories: ClutrrData, data: RelationData) -> None:
+    model = RelationModel(MODEL, Vocab([*reversed(list(data.relations)), "boss"]), Vocab(reversed(list(data.answers))))
+    again = RelationData(stories, RelationSettings(), seed=1, model=model)
+    assert list(again.relations) == list(model.relations)
+    assert list(again.answers) == list(model.answers)
+    answer = list(model.answers).index(stories.tests[4][0].target)
+    before = list(data.answers).index(stories.tests[4][0].target)
+    assert again.evaluate(Always(answer, len(model.answers)), CPU) == data.evaluate(
+        Always(before, len(data.answers)), CPU
+    )
+
+
+def test_only_what_is_scored_is_read(
+    data: RelationData, model: RelationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, tests = generate([2, 3], [2, 4], rows=60, seed=3, test_rows=12)
+    write_clutrr(tmp_path, train, tests)
+    told: list[int] = []
+    whole = RelationData.load(tmp_path, RelationSettings(held_out=0.5), 1, model, told.append)
+    assert sum(told) == 60 + 24
+    tabulated: list[int] = []
+    tabulate = RelationData._tabulate
+
+    def count(data: RelationData, rows: Sequence[Story]) -> GraphTable:
+        tabulated.append(len(rows))
+        return tabulate(data, rows)
+
+    monkeypatch.setattr(RelationData, "_tabulate", count)
+    for settings, rows in ((RelationSettings(held_out=0.5), [12, 12, 30]), (RelationSettings(), [12, 12])):
+        tabulated.clear()
+        RelationData.load(tmp_path, settings, 1, model).evaluate(model, CPU)
+        assert tabulated == rows  # the tests and what was held out, and no row that was trained on
+    (tmp_path / "1.2,1.3_train.csv").write_text("broken")
+    told.clear()
+    tests_alone = RelationData.load(tmp_path, RelationSettings(), 1, model, told.append)
+    assert sum(told) == 24
+    scores = whole.evaluate(model, CPU)
+    assert tests_alone.evaluate(model, CPU) == {name: scores[name] for name in ("k=2", "k=4")}
+
+
+def test_identity_and_fingerprint(tmp_path: Path) -> None:
+    train, tests = generate([2], [2], rows=20, seed=1, test_rows=5)
+    write_clutrr(tmp_path / "small", train, tests)
+    settings = RelationSettings(held_out=0.1)
+    told: list[int] = []
+    data = RelationData.load(tmp_path / "small", settings, seed=1, progress=told.append)
+    assert sum(told) == 25
+    assert data.identity() == {
+        "name": "small",
+        "fingerprint": RelationData.fingerprint(tmp_path / "small"),
+        "train_k": "2",
+        "train_rows": data.train_rows,
+        "held_out": 0.1,
+    }
+    assert json.loads(json.dumps(data.identity())) == data.identity()
+    train = [replace(story, relations=("boss", *story.relations[1:])) for story in train]
+    write_clutrr(tmp_path / "own", train, tests)
+    assert RelationData.load(tmp_path / "own", settings, seed=1).identity()["corpus"] == "relations"
+
+
+# --- longer rows that are made of others ------------------------------------------------------------------------------
+
+
+def test_spliced_rows_are_trained_on_and_named(stories: ClutrrData) -> None:
+    plain = RelationData(stories, RelationSettings(), seed=1)
+    spliced = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=6), seed=1)
+    more = spliced.train_rows - plain.train_rows
+    assert 0 < more <= plain.train_rows / 2
+    assert spliced.identity()["spliced_rows"] == more
+    assert spliced.identity()["train_k"] == plain.identity()["train_k"]  # of the rows that the file has
+    sizes = {batch.labels.shape[-1] for batch in spliced.batches(torch.arange(plain.train_rows, spliced.train_rows))}
+    assert max(sizes) > max(batch.labels.shape[-1] for batch in plain.batches(torch.arange(plain.train_rows)))
+    assert list(spliced.answers) == list(plain.answers)
+    assert not any("spliced" in note for note in spliced.notes())
+    with pytest.raises(ValueError, match=r"spliced must be from 0 to 100, but is -1"):
+        RelationSettings(spliced=-1)
+
+
+def test_spliced_rows_that_cannot_be_made_are_told(stories: ClutrrData) -> None:
+    short = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=2), seed=1)
+    asked = round(len(stories.train) / 2)
+    assert f"data.spliced asks for {asked} longer stories of up to 2 relations; 0 could be made" in short.notes()
+    nameless = replace(stories, train=tuple(replace(story, genders=()) for story in stories.train))
+    settings = RelationSettings(spliced=0.5, spliced_k=6, spliced_returns=0.5)
+    assert any(
+        note.startswith("data.spliced_returns changes nothing") for note in RelationData(nameless, settings, 1).notes()
+    )
+    assert not any("returns" in note for note in RelationData(stories, settings, 1).notes())
