@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from edge_transformer.data.batching import shuffled_batches
 from edge_transformer.data.relations.clutrr import Story, write_clutrr
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.jsonl import read_folder
-from edge_transformer.data.relations.kinship import generate
 from edge_transformer.tasks.relations.model import RelationData
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer

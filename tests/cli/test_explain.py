@@ -13,7 +13,7 @@ import torch
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score

@@ -21,8 +21,7 @@ from edge_transformer.cli import app as cli
 from edge_transformer.cli import parse as parse_cli
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
-from edge_transformer.data.trees.conllu import DependencySentence
-from edge_transformer.data.trees.sentences import read_words
+from edge_transformer.data.trees.conllu import DependencySentence, read_words
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.graphs.model import Parse
 

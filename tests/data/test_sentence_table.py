@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.sentences import SentenceTable
+from edge_transformer.data.batching import SentenceTable
 
 rows = st.lists(
     st.integers(1, 6).flatmap(

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.words import (
+from edge_transformer.data.vocab import (
     END,
     LETTERS_AT_AN_END,
     MOST_LETTERS,

@@ -16,13 +16,11 @@ from typer.testing import CliRunner
 
 import edge_transformer as et
 from edge_transformer.cli.app import app
-from edge_transformer.data.relations.generate import GeneratedData
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import GeneratedData, generate
 from edge_transformer.explain.faithfulness import gold_rules
 from edge_transformer.tasks.seq2seq.data import Seq2SeqSettings
-from edge_transformer.tasks.seq2seq.decoding import MAX_BEAMS, MAX_SAMPLES
 from edge_transformer.tasks.seq2seq.model import DECODE_NUMBERS, DECODE_ROWS
-from edge_transformer.tasks.seq2seq.questions import MAX_WORDS
+from edge_transformer.tasks.seq2seq.questions import MAX_BEAMS, MAX_SAMPLES, MAX_WORDS
 from edge_transformer.tasks.trees.data import TreebankSettings
 from edge_transformer.tasks.trees.model import TreeParserOptions
 from edge_transformer.training.experiment import Experiment, PlannedPreset, TrainingSet

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from edge_transformer.draw.figures import Points, draw_curves
+from edge_transformer.draw.curves import Points, draw_curves
 from edge_transformer.errors import UserError
 
 

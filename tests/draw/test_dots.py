@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edge_transformer.draw.figures import COLOURS, Dot, draw_dots
+from edge_transformer.draw.dots import Dot, draw_dots
+from edge_transformer.draw.style import COLOURS
 from edge_transformer.errors import UserError
 
 DOTS = [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from edge_transformer.draw.figures import Dot, draw_curves, draw_dots, save_figure
-from edge_transformer.draw.style import lowest
+from edge_transformer.draw.curves import draw_curves
+from edge_transformer.draw.dots import Dot, draw_dots
+from edge_transformer.draw.style import lowest, save_figure
 
 
 def test_saved_figures_are_whole_and_without_dates(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.draw.diagrams import ArcDiagram, draw_svg, visible
-from edge_transformer.draw.svg import text_width
+from edge_transformer.draw.arcs import ArcDiagram, visible
+from edge_transformer.draw.svg import draw_svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 DIAGRAM = ArcDiagram(

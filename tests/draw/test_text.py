@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from edge_transformer.data.graphs.rows import TokenGraph
-from edge_transformer.draw.diagrams import ArcDiagram, diagram_of_graph, draw_text, visible
+from edge_transformer.draw.arcs import ArcDiagram, diagram_of_graph, visible
+from edge_transformer.draw.text import draw_text
 from edge_transformer.errors import UserError
 
 LEFT_ENDS, RIGHT_ENDS = "╭├", "╮┤"

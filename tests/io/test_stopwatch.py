@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge_transformer.io import stopwatch
-from edge_transformer.io.stopwatch import Stopwatch
+from edge_transformer.io import process as stopwatch
+from edge_transformer.io.process import Stopwatch
 
 
 class Times:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from edge_transformer.nn.characters import LETTER_DIM, WINDOW, CharacterModel
+from edge_transformer.nn.inputs import LETTER_DIM, WINDOW, CharacterModel
 
 
 def plain(model: CharacterModel, word: list[int]) -> torch.Tensor:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edge_transformer.nn.forests import are_forests, best_forests
+from edge_transformer.nn.spanning import are_forests, best_forests
 
 
 def leads_to_a_root(parents: list[int]) -> bool:

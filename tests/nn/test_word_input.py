@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edge_transformer.nn.word_input import WordInput
+from edge_transformer.nn.inputs import WordInput
 
 WORDS = torch.tensor([3, 0, 2])
 LETTERS = torch.tensor([[2, 4, 3, 0], [2, 5, 4, 3], [2, 3, 0, 0]])

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from edge_transformer.draw.figures import Dot, draw_curves, draw_dots
+from edge_transformer.draw.curves import draw_curves
+from edge_transformer.draw.dots import Dot, draw_dots
 from edge_transformer.report import figures as result_figures
 from edge_transformer.report.figures import figures_of
 from edge_transformer.report.tables import result_tables

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from edge_transformer.data.relations.clutrr import write_clutrr
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.training.experiment import Experiment, Run, plan
 
 REPOSITORY = Path(__file__).parents[2]

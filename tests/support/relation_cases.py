@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from edge_transformer.data.relations.clutrr import ClutrrData, Story
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings
 
 MODEL = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}

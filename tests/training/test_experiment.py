@@ -17,7 +17,7 @@ import yaml
 
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
-from edge_transformer.data.relations.kinship import generate, generate_valid
+from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError
 from edge_transformer.io.files import lock
 from edge_transformer.report.tables import result_tables

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.errors import UserError
-from edge_transformer.tasks import TASKS, get_task
+from edge_transformer.tasks.base import TASKS, get_task
 from edge_transformer.training.config import RunConfig, TrainConfig
 from edge_transformer.training.presets import load_preset, override, parse_changes, preset_names, read_yaml, yaml_value
 

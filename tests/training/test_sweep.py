@@ -16,7 +16,7 @@ import yaml
 
 from edge_transformer.cli.sweep import sweep as command
 from edge_transformer.data.relations.clutrr import write_clutrr
-from edge_transformer.data.relations.kinship import generate, generate_valid
+from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError
 from edge_transformer.training import sweep as sweeping
 from edge_transformer.training.sweep import Search, Sweep, counted

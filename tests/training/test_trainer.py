@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 import two_processes
 from edge_transformer import load
 from edge_transformer.data.relations.clutrr import write_clutrr
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.feed_forward import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig

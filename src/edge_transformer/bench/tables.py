@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..draw.figures import COLOURS, GREY, MARKERS, STYLE
+from ..draw.style import COLOURS, GREY, MARKERS, STYLE
 from ..errors import UserError
 from .cases import PARTS, PATIENCE, PEAK
 from .results import Bench, Measurement

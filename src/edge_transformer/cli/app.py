@@ -118,7 +118,7 @@ def train(
     """
     from ..io.files import check_writable
     from ..nn.config import from_dict
-    from ..tasks import get_task
+    from ..tasks.base import get_task
     from ..training.config import DEFAULT_PRECISION, Hardware, RunConfig
     from ..training.presets import parse_changes
     from ..training.records import append_record
@@ -315,7 +315,7 @@ def main() -> None:
 
 def _end_with(message: str) -> NoReturn:
     """The message may quote names of a user's files and data, which must not move the cursor."""
-    from ..draw.diagrams import visible
+    from ..draw.arcs import visible
 
     print(f"error: {visible(message)}", file=sys.stderr)
     sys.exit(EXIT_USER_ERROR)

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..data.relations.clutrr import Story, read_clutrr, write_clutrr
-from ..data.relations.kinship import generate
-from ..draw.figures import draw_curves, save_figure
+from ..data.relations.generate import generate
+from ..draw.curves import draw_curves
+from ..draw.style import save_figure
 from ..io.progress import bar
 from ..training.config import Hardware, RunConfig
 from ..training.models import load

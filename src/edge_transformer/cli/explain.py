@@ -56,7 +56,7 @@ def explain(
     edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
     """
     from ..data.relations.jsonl import read_graph_lines
-    from ..draw.figures import FORMATS, write_figure
+    from ..draw.style import FORMATS, write_figure
     from ..explain.figure import draw_explanation
     from ..explain.proof import MAX_NODES, check_model, explain_stories
     from ..training.models import load

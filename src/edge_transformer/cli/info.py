@@ -13,7 +13,7 @@ from rich.table import Table
 from ..errors import UserError
 
 if TYPE_CHECKING:
-    from ..data.graphs.facts import TokenGraphFacts
+    from ..data.facts import TokenGraphFacts
     from ..data.pairs.folder import PairFiles
     from ..data.trees.folder import TreebankData
 
@@ -45,7 +45,7 @@ def contents(
     - `edge-transformer data info data/ud/EWT`
     """
     from ..data.graphs.cogs import holds_cogs
-    from ..data.graphs.folder import holds_token_graphs
+    from ..data.graphs.rows import holds_token_graphs
     from ..data.pairs.folder import all_pair_files
 
     if not folder.is_dir():
@@ -68,7 +68,7 @@ def contents(
 
 
 def _print_graphs(folder: Path) -> None:
-    from ..data.relations.facts import describe
+    from ..data.facts import describe
     from ..data.relations.jsonl import read_folder
     from ..io.progress import bar
 
@@ -105,7 +105,7 @@ def _print_graphs(folder: Path) -> None:
 
 
 def _print_pairs(files: PairFiles) -> None:
-    from ..data.pairs.facts import describe_pairs
+    from ..data.facts import describe_pairs
     from ..io.progress import bar
 
     with bar(f"reading {files.split}") as reading:
@@ -133,8 +133,8 @@ def _print_pairs(files: PairFiles) -> None:
 
 
 def _print_cogs(folder: Path) -> None:
+    from ..data.facts import describe_token_graphs
     from ..data.graphs.cogs import cogs_files, read_cogs_graphs
-    from ..data.graphs.facts import describe_token_graphs
     from ..io.progress import bar
 
     files = cogs_files(folder, training=False)
@@ -144,8 +144,8 @@ def _print_cogs(folder: Path) -> None:
 
 
 def _print_token_graphs(folder: Path) -> None:
-    from ..data.graphs.facts import describe_token_graphs
-    from ..data.graphs.folder import read_split_graphs, token_graph_files
+    from ..data.facts import describe_token_graphs
+    from ..data.graphs.rows import read_split_graphs, token_graph_files
     from ..io.progress import bar
 
     files = token_graph_files(folder, training=False, testing=False)
@@ -189,7 +189,7 @@ def _print_treebank(folder: Path) -> None:
 
 
 def _print_trees(data: TreebankData) -> None:
-    from ..data.trees.facts import describe_treebank
+    from ..data.facts import describe_treebank
 
     facts = describe_treebank(data.splits)
     print(f"{data.name} ({data.fingerprint})")

@@ -92,7 +92,7 @@ def bench(
     """
     from ..bench import Settings, make_cases, measure
     from ..bench.tables import FIGURES, draw, tables
-    from ..draw.figures import FORMATS, write_figure
+    from ..draw.style import FORMATS, write_figure
     from ..io.progress import bar
 
     cases = make_cases(parts or (), own_sizes or (), engines or (), device)

@@ -22,7 +22,7 @@ from ..io.streams import STANDARD_INPUT, ArrivingLines, json_line, name_of, open
 from .options import ThreadsOption
 
 if TYPE_CHECKING:
-    from ..draw.diagrams import ArcDiagram
+    from ..draw.arcs import ArcDiagram
     from ..tasks.trees.model import TreeParser
 
 DEFAULT_MODEL = "cogs-small"
@@ -184,7 +184,7 @@ def _makes_trees(parser: Parser) -> bool:
 
 def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
     """The same as `_parse_lines` for models of trees."""
-    from ..data.trees.sentences import arriving_sentences
+    from ..data.trees.conllu import arriving_sentences
 
     sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
     for tree in cast("TreeParser", parser).parse_stream(sentences, lines.pausing):
@@ -243,7 +243,8 @@ def _as_json(answer: Answer) -> str:
 
 
 def _text(answer: Answer, ascii_only: bool) -> str:
-    from ..draw.diagrams import draw_text, visible
+    from ..draw.arcs import visible
+    from ..draw.text import draw_text
 
     encoding = _encoding()
     width = shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
@@ -253,7 +254,7 @@ def _text(answer: Answer, ascii_only: bool) -> str:
 
 
 def _diagram(answer: Answer) -> ArcDiagram:
-    from ..draw.diagrams import diagram_of_graph, diagram_of_tree
+    from ..draw.arcs import diagram_of_graph, diagram_of_tree
 
     if isinstance(answer, DependencySentence):
         return diagram_of_tree(answer)
@@ -263,7 +264,7 @@ def _diagram(answer: Answer) -> ArcDiagram:
 def _remark(answer: Answer, where: str) -> None:
     """Say on standard error what a reader of the answer should know."""
     from ..data.graphs.cogs_graphs import COLUMNS, form_of_graph
-    from ..draw.diagrams import visible
+    from ..draw.arcs import visible
 
     if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special
         return
@@ -286,7 +287,7 @@ def _numbered(svg: Path, count: int) -> Path:
 def _draw(answer: Answer, path: Path | None) -> None:
     if path is None:
         return
-    from ..draw.diagrams import draw_svg
+    from ..draw.svg import draw_svg
     from ..io.files import write_text
 
     write_text(path, draw_svg(_diagram(answer)))

@@ -88,7 +88,7 @@ def translate(
         raise UserError(f"--input {source}: found a text as well; expected one of the two")
     if text is not None and not text.split():
         raise UserError(f"found no word in the text {text!r}; expected words with spaces between them")
-    from ..tasks.seq2seq.decoding import Decoding, beams_for
+    from ..tasks.seq2seq.questions import Decoding, beams_for
 
     beams = beams_for(nbest) if beam is None else beam
     how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)

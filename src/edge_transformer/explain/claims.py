@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..data.relations.clutrr import Story
 from ..data.relations.scope import guess_note, told_path
-from ..draw.diagrams import visible
+from ..draw.arcs import visible
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
 SECOND_ANSWER = 0.1  # the probability above which a second answer is named

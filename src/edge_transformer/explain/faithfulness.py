@@ -22,8 +22,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from ..data.relations.augment import is_walk
 from ..data.relations.clutrr import Story
-from ..data.relations.returning import is_walk
 from ..data.relations.scope import told_path
 from ..errors import UserError
 from ..tasks.base import TaskModel, answering

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..data.relations.clutrr import Story
-from ..draw.figures import COLOURS, GREY, STYLE
+from ..draw.style import COLOURS, GREY, STYLE
 from .claims import Claim, Explanation
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""How this process uses the machine: its threads, and the memory that it has freed."""
+"""How this process uses the machine: its threads, the memory that it has freed, and how long it has run."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import time
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4  # the names of malloc.h, without their M_
 _LARGEST_INT = 2**31 - 1
@@ -55,3 +56,32 @@ def _prefer_huge_pages(libc: ctypes.CDLL, advice: int) -> None:
     first_page = -(-room // mmap.PAGESIZE) * mmap.PAGESIZE
     libc.madvise(first_page, _ROOM - mmap.PAGESIZE, advice)  # refused where there are none, which changes nothing
     libc.free(room)
+
+
+class Stopwatch:
+    """Minutes by the clock, and minutes that CPUs worked: on a busy machine the second tell what a run costs.
+
+    CPU minutes are those of all threads of this process; None where an earlier part of the run did not count them.
+    """
+
+    def __init__(self) -> None:
+        self.minutes = 0.0
+        self.cpu_minutes: float | None = 0.0
+        self.start()
+
+    def start(self) -> None:
+        """Time before this moment, and after the last `stop`, does not count."""
+        self._clock, self._cpu = time.monotonic(), time.process_time()
+
+    def stop(self) -> None:
+        """Add the time since the last `start` or `stop`; time goes on."""
+        clock, cpu = self._clock, self._cpu
+        self.start()
+        self.minutes += (self._clock - clock) / 60
+        if self.cpu_minutes is not None:
+            self.cpu_minutes += (self._cpu - cpu) / 60
+
+    def set(self, minutes: float, cpu_minutes: float | None) -> None:
+        """Go on from what an earlier process came to."""
+        self.minutes, self.cpu_minutes = minutes, cpu_minutes
+        self.start()

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..ops.attention import packed_triangular_attention, resolve_engine
 from .cache_kernel import NativeMemory
 from .cache_memory import PlainMemory
-from .decoder_checks import check_rows
+from .generation import check_rows
 from .layer import EdgeTransformerLayer
 
 FIRST_TARGETS = 16  # target nodes that there is room for at first, before the memory is doubled

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from .cache import EdgeCache
 from .config import EdgeTransformerConfig
-from .decoder_checks import check_decoding, check_pair, check_step
 from .encoder import EdgeTransformer
+from .generation import check_decoding, check_pair, check_step
 from .inputs import TokenSequenceInput
 from .layer import EdgeTransformerLayer
 

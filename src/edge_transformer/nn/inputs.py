@@ -1,4 +1,4 @@
-"""From data to the initial state of the edges."""
+"""From data to the initial state of the edges: labelled graphs, sequences of tokens, words with their letters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges included
 
@@ -95,3 +96,109 @@ class TokenSequenceInput(nn.Module):
         position = torch.arange(tokens.shape[1], device=tokens.device)
         distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
         return distance + self.max_distance
+
+
+class WordInput(nn.Module):
+    """Nodes are the root (node 0) and the words; x_ij = a(i - j), plus what is known of the words.
+
+    A word's vector is the sum of its embedding and of what the character model says. It is added to its self-edge; with
+    `ends`, linear images of it are also added to all edges that start, and that end at the word.
+
+    words, letters: how many numbers they may have. characters: filters of the character model; 0 for none.
+    max_distance: distances are clipped here; None where the encoder sees them in another way.
+    word_dim: how many numbers a word's vector has; where it is not dim, self-edges get a linear image of it too.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        letters: int,
+        dim: int,
+        *,
+        characters: int = 0,
+        max_distance: int | None = 16,
+        ends: bool = False,
+        dropout: float = 0.0,
+        word_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.max_distance, self.dropout_p = max_distance, dropout
+        width = word_dim or dim
+        # Its gradient has the rows of the words in use alone, which are added to those of the batch's other parts.
+        self.words = nn.Embedding(words, width, sparse=True)
+        self.root = nn.Parameter(torch.randn(width))
+        self.characters = CharacterModel(letters, characters, width) if characters else None
+        if self.characters is not None:
+            nn.init.zeros_(self.words.weight)  # chance would drown what the letters say of seldom words
+        self.nodes = nn.Linear(width, dim, bias=False) if width != dim else None
+        self.distances = None if max_distance is None else nn.Embedding(2 * max_distance + 1, dim)
+        if self.distances is not None:
+            nn.init.xavier_uniform_(self.distances.weight)
+        self.ends = nn.Linear(width, 2 * dim, bias=False) if ends else None
+        if self.ends is not None:
+            nn.init.zeros_(self.ends.weight)  # words are large beside distances, which would not be heard at first
+
+    def forward(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The different words of a batch, and which of them stands where.
+
+        words: `[types]` numbers of words; letters: `[types, most]`; places: `[batch, n]` numbers of types ->
+        `[batch, n + 1, n + 1, dim]`
+        """
+        nodes = self._vectors(words, letters, places)  # (B, n + 1, word_dim)
+        loops = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
+        edges = torch.diag_embed(loops.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
+        if self.distances is not None and self.max_distance is not None:
+            position = torch.arange(nodes.shape[1], device=nodes.device)
+            distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
+            edges = edges + self.distances(distance + self.max_distance)
+        if self.ends is not None:
+            start, end = self.ends(nodes).chunk(2, dim=-1)  # (B, n + 1, dim) each
+            edges = edges + start[:, :, None] + end[:, None, :]
+        return edges
+
+    def of_tokens(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The self-edges alone, for encoders that look at no others: `[batch, n + 1, dim]`."""
+        nodes = self._vectors(words, letters, places)
+        return nodes if self.nodes is None else self.nodes(nodes)
+
+    def _vectors(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The vectors of the root and the words: `[batch, n + 1, word_dim]`."""
+        types = self.words(words)  # (types, word_dim)
+        if self.characters is not None:
+            types = types + self.characters(letters)
+        nodes = F.embedding(places, types)  # (B, n, word_dim)
+        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)
+        return F.dropout(nodes, self.dropout_p, self.training)
+
+
+LETTER_DIM = 32
+WINDOW = 3  # letters that a filter sees
+
+
+class CharacterModel(nn.Module):
+    """Filters over three letters each, the strongest answer of each filter in the word, and a linear layer.
+
+    `letters` counts the numbers that letters may have; 0 is padding behind the end of a word and never looked at.
+    """
+
+    def __init__(self, letters: int, filters: int, dim: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(letters, LETTER_DIM)
+        self.filters = nn.Linear(WINDOW * LETTER_DIM, filters)
+        self.output = nn.Linear(filters, dim)
+
+    def forward(self, letters: Tensor) -> Tensor:
+        """`[words, most]` numbers of letters -> `[words, dim]`. Words have one letter at least, marks included."""
+        longest = max(WINDOW, int((letters != 0).sum(1).max())) if letters.numel() else WINDOW
+        letters = letters[:, :longest]
+        if letters.shape[1] < WINDOW:
+            letters = nn.functional.pad(letters, (0, WINDOW - letters.shape[1]))
+        real = letters != 0
+        embedded = self.embedding(letters) * real[..., None]  # (words, m, 32)
+        windows = embedded.unfold(1, WINDOW, 1).transpose(2, 3).flatten(2)  # (words, m - 2, 3 * 32)
+        found = self.filters(windows)  # (words, m - 2, filters)
+        # A window counts where it begins at a letter and has no padding; the first one counts for the shortest words.
+        whole = real[:, WINDOW - 1 :].clone()
+        whole[:, 0] = True
+        found = found.masked_fill(~whole[..., None], torch.finfo(found.dtype).min)
+        return self.output(found.amax(1).relu())

@@ -1,4 +1,4 @@
-"""From scores of pairs to dependency trees: the best spanning tree with one root.
+"""From scores of pairs to structures: the best spanning tree with one root, and the best forest of parents.
 
 `scores[i, j]` is how good word j is as the head of word i. Words are numbered from 1; node 0 is the artificial root,
 and exactly one word hangs on it. Row 0 and the diagonal are never looked at.
@@ -7,8 +7,12 @@ and exactly one word hangs on it. Row 0 and the diagonal are never looked at.
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 from ufal.chu_liu_edmonds import chu_liu_edmonds
+
+from ..errors import UserError
 
 FORBIDDEN = -1e30  # scores below this count as minus infinity: masks are often the lowest number of a type
 Heads = NDArray[np.int64]  # (n,): heads[i] is the head of word i + 1; 0 is the root
@@ -97,3 +101,36 @@ def _is_tree(heads: Heads) -> bool:
     for _ in range(len(heads).bit_length()):
         above = above[above]  # twice as far up in each round
     return not above.any()
+
+
+def best_forests(scores: Tensor) -> Tensor:
+    """The parents of the highest total score among all without circles: `[batch, n, n] -> [batch, n]`.
+
+    A token without a parent is its own. Scores must be finite.
+    """
+    if not torch.isfinite(scores).all():
+        raise UserError("the model's scores have nan or inf among them; expected finite numbers: did training diverge?")
+    parents = scores.argmax(-1).cpu()  # (B, n) the best of each token for itself; mostly a forest already
+    for row in (~are_forests(parents)).nonzero().flatten().tolist():
+        parents[row] = _best_forest(scores[row])
+    return parents
+
+
+def are_forests(parents: Tensor) -> Tensor:
+    """Whether every token comes to one that is its own parent, for each row: `[batch, n] -> [batch]`."""
+    above = parents
+    for _ in range(parents.shape[1].bit_length()):
+        above = above.gather(1, above)  # twice as far up in each round
+    return (parents.gather(1, above) == above).all(1)
+
+
+def _best_forest(scores: Tensor) -> Tensor:
+    from ufal.chu_liu_edmonds import chu_liu_edmonds  # late: only who asks for forests needs this compiled package
+
+    size = len(scores)
+    table = np.full((size + 1, size + 1), -np.inf)  # node 0 is the root
+    own = scores.detach().double().cpu().numpy()
+    table[1:, 1:], table[1:, 0] = own, own.diagonal()
+    np.fill_diagonal(table, -np.inf)
+    heads, _ = chu_liu_edmonds(table)
+    return torch.tensor([token if head == 0 else head - 1 for token, head in enumerate(heads[1:])])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..draw.figures import Dot, Estimate, Points, draw_curves, draw_dots
+from ..draw.curves import Points, draw_curves
+from ..draw.dots import Dot, draw_dots
+from ..draw.style import Estimate
 from .tables import SIZED, ResultTable, Row, Score, model_title, one_a_preset
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..draw.figures import save_figure
+from ..draw.style import save_figure
 from ..errors import UserError
 from ..io.files import write_text
 from ..io.markdown import code, code_block, code_words, escape

@@ -1,4 +1,4 @@
-"""What a task gives to the training loop: its data, its model, its loss and its score."""
+"""What a task gives to the training loop: its data, its model, its loss and its score; and the registry of tasks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -216,3 +218,65 @@ def _kind(name: Any, kinds: Mapping[str, Kind]) -> Kind:
     if not isinstance(name, str) or name not in kinds:
         raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(kinds)}")
     return kinds[name]
+
+
+class Task(NamedTuple):
+    """The two halves of a task."""
+
+    data: type[TaskData]
+    model: type[TaskModel]
+
+
+# File and class of the two halves. Each task is imported when it is first asked for: nobody waits for the others.
+TASKS = {
+    "clutrr": ("relations.model.RelationData", "relations.model.RelationModel"),
+    "cogs": ("graphs.cogs.CogsData", "graphs.cogs.CogsParser"),
+    "graphs": ("graphs.data.ParsingData", "graphs.model.GraphParser"),
+    "dependency": ("trees.data.TreebankTask", "trees.model.TreeParser"),
+    "seq2seq": ("seq2seq.data.Seq2SeqData", "seq2seq.model.Translator"),
+}
+
+
+@cache
+def get_task(name: str) -> Task:
+    """The task with this name."""
+    if name not in TASKS:
+        raise UserError(f"unknown task {name!r}; known are {', '.join(TASKS)}")
+    data, model = map(_import, TASKS[name])
+    return Task(data, model)
+
+
+def _import(place: str) -> Any:
+    file, name = place.rsplit(".", 1)
+    return getattr(import_module(f".{file}", __package__), name)
+
+
+DEV = "dev"
+
+
+class SplitTaskData(TaskData):
+    """`_splits` has the rows to be scored, by the name of their file. Test rows are looked at once."""
+
+    _splits: Mapping[str, Sequence[Any]]
+
+    @abstractmethod
+    def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
+        """The scores of one file, by name."""
+
+    def evaluation_rows(self) -> int:
+        return sum(map(len, self._splits.values()))
+
+    def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for split in self._splits:
+            scores |= self._score(split, model, device, progress)
+        return scores
+
+    def midway_rows(self) -> int:
+        return len(self._splits.get(DEV, ()))
+
+    def evaluate_midway(
+        self, model: nn.Module, device: torch.device, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """The scores of dev, where there is one; none where not, as nobody should choose by the scores of test."""
+        return self._score(DEV, model, device, progress) if DEV in self._splits else {}

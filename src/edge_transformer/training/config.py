@@ -12,8 +12,7 @@ from ..errors import UserError
 from ..io.progress import bar
 from ..nn.config import from_dict, require_choice, require_fraction, require_positive, to_dict
 from ..nn.encoder import RECOMPUTE
-from ..tasks import get_task
-from ..tasks.base import TaskData, model_settings
+from ..tasks.base import TaskData, get_task, model_settings
 from .models import RUN_FILE, read_json, write_json
 from .presets import SECTIONS, load_preset, override, yaml_value
 from .records import canonical_json, complete_settings

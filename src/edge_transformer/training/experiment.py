@@ -24,7 +24,7 @@ from ..errors import UserError
 from ..io.files import lock
 from ..io.progress import bar, console
 from ..nn.config import from_dict
-from ..tasks import get_task
+from ..tasks.base import get_task
 from .config import RECORD_FILE, RunConfig
 from .display import display
 from .presets import read_yaml, yaml_value

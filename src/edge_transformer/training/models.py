@@ -15,8 +15,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..io.files import replacing, write_text
-from ..tasks import Task, get_task
-from ..tasks.base import TaskModel
+from ..tasks.base import Task, TaskModel, get_task
 
 MODEL_FORMAT = "edge-transformer model 1"
 CHECKPOINT_FORMAT = "edge-transformer checkpoint 1"

@@ -24,7 +24,7 @@ from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock, locked
 from ..nn.config import from_dict, require_positive
-from ..tasks import get_task
+from ..tasks.base import get_task
 from .config import Hardware, RunConfig
 from .presets import read_yaml
 from .records import canonical_json, is_validation, joint_fingerprint

@@ -25,9 +25,8 @@ from torch import Tensor, nn
 from ..data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from ..errors import UserError
 from ..io.files import lock
-from ..io.process import prepare_process
+from ..io.process import Stopwatch, prepare_process
 from ..io.progress import Bar, bar, console
-from ..io.stopwatch import Stopwatch
 from ..nn.config import to_dict
 from ..nn.encoder import recompute
 from ..tasks.base import TaskData, TaskModel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edge_transformer.data.facts import TokenGraphFacts, describe_token_graphs
 from edge_transformer.data.graphs.cogs import GENERALISATIONS, cogs_files, read_cogs_graphs
-from edge_transformer.data.graphs.facts import TokenGraphFacts, describe_token_graphs
 from edge_transformer.data.graphs.rows import TokenGraph
 from official_data import benchmark
 

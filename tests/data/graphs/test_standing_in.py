@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from edge_transformer.data.graphs.augment import StandIns
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.data.graphs.cogs_graphs import form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
-from edge_transformer.data.graphs.standing_in import StandIns
 from official_data import benchmark
 
 COGS = benchmark("cogs")

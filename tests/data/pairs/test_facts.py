@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge_transformer.data.pairs.facts import PairFacts, describe_pairs
+from edge_transformer.data.facts import PairFacts, describe_pairs
 from edge_transformer.data.pairs.folder import pair_files
 from edge_transformer.data.pairs.rows import Pair
 from official_data import benchmark

@@ -11,7 +11,7 @@ import pytest
 from edge_transformer.data.relations.augment import splice, spliced_stories
 from edge_transformer.data.relations.clutrr import Story
 from edge_transformer.data.relations.families import FamilyShape, simulate_family
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from short_stories import story, told, truth
 
 

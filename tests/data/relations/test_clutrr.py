@@ -22,7 +22,7 @@ from edge_transformer.data.relations.clutrr import (
     read_stories,
     write_clutrr,
 )
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from official_data import benchmark
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edge_transformer.data.facts import Facts, best_accuracy, describe, is_chain
 from edge_transformer.data.relations.clutrr import ClutrrData, Story, read_clutrr
-from edge_transformer.data.relations.facts import Facts, best_accuracy, describe, is_chain
 from official_data import benchmark
 
 OFFICIAL = benchmark("clutrr/data_db9b8f04")

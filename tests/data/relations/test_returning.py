@@ -8,11 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from edge_transformer.data.relations.augment import spliced_stories
+from edge_transformer.data.relations.augment import Kinship, Visits, compositions, spliced_stories
 from edge_transformer.data.relations.clutrr import ProofStep, Story
 from edge_transformer.data.relations.families import FamilyShape, simulate_family
-from edge_transformer.data.relations.kinship import generate
-from edge_transformer.data.relations.returning import Kinship, Visits, compositions
+from edge_transformer.data.relations.generate import generate
 from short_stories import story, told, truth
 
 GENDERS = {"son": "male", "brother": "male", "father": "male", "sister": "female", "mother": "female", "wife": "female"}

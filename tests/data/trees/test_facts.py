@@ -7,8 +7,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_transformer.data.facts import TreeFacts, describe_treebank, has_crossing_arcs
 from edge_transformer.data.trees.conllu import DependencySentence, tree_problem
-from edge_transformer.data.trees.facts import TreeFacts, describe_treebank, has_crossing_arcs
 
 
 def tree(text: str, heads: list[int], relations: str) -> DependencySentence:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edge_transformer.data.trees.conllu import DependencySentence, read_conllu
-from edge_transformer.data.trees.scores import CONTENT_RELATIONS, TreeCounts, count_trees
 from edge_transformer.errors import UserError
+from edge_transformer.tasks.trees.scores import CONTENT_RELATIONS, TreeCounts, count_trees
 from official_data import benchmark
 
 EWT = benchmark("ud/EWT/en_ewt-ud-test.conllu")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge_transformer.data.trees.sentences import arriving_sentences
+from edge_transformer.data.trees.conllu import arriving_sentences
 from edge_transformer.errors import DataError
 from edge_transformer.io.streams import ArrivingLines
 

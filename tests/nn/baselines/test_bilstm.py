@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from edge_transformer.nn.baselines import SEQUENCE_KINDS
-from edge_transformer.nn.baselines.bilstm import BiLSTM
 from edge_transformer.nn.baselines.config import BiLSTMConfig
+from edge_transformer.nn.baselines.tokens import BiLSTM
 
 
 @pytest.fixture

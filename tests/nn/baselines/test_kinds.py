@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from edge_transformer.data.relations.clutrr import ClutrrData
-from edge_transformer.data.relations.kinship import generate
+from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.baselines import KINDS
 from edge_transformer.tasks.base import build_encoder, encoder_config, model_settings

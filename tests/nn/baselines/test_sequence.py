@@ -9,7 +9,7 @@ import torch
 
 from edge_transformer.nn.baselines import SEQUENCE_KINDS
 from edge_transformer.nn.baselines.config import SequenceConfig, UniversalSequenceConfig
-from edge_transformer.nn.baselines.sequence import SequenceTransformer
+from edge_transformer.nn.baselines.tokens import SequenceTransformer
 
 SHAPE: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3, "max_distance": 2}
 

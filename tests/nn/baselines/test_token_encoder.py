@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.data.vocab import Vocab
-from edge_transformer.data.words import Lexicon
-from edge_transformer.nn.baselines.token_encoder import TokenEncoder
+from edge_transformer.data.vocab import Lexicon, Vocab
+from edge_transformer.nn.baselines.tokens import TokenEncoder
 from edge_transformer.tasks.base import build_encoder
 from edge_transformer.tasks.graphs.model import GraphParser
 from edge_transformer.tasks.trees.model import TreeParser

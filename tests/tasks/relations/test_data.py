@@ -15,7 +15,7 @@ import relation_cases
 from agreement import gradients_of
 from edge_transformer.data.batching import GraphTable
 from edge_transformer.data.relations.clutrr import ClutrrData, Story, write_clutrr
-from edge_transformer.data.relations.kinship import generate, generate_valid
+from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.nn.config import from_dict

@@ -14,7 +14,7 @@ from edge_transformer.data.relations.clutrr import ClutrrData, Story
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
-from edge_transformer.tasks import get_task
+from edge_transformer.tasks.base import get_task
 from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.model import RelationData, RelationModel, labelled_edges
 from edge_transformer.training.config import RunConfig

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edge_transformer.errors import UserError
-from edge_transformer.tasks.seq2seq.decoding import Decoding, beams_for
+from edge_transformer.tasks.seq2seq.questions import Decoding, beams_for
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ import torch
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.seq2seq import model as module
-from edge_transformer.tasks.seq2seq.decoding import Decoding
 from edge_transformer.tasks.seq2seq.model import Translation, Translator
-from edge_transformer.tasks.seq2seq.questions import Question
+from edge_transformer.tasks.seq2seq.questions import Decoding, Question
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL: dict[str, Any] = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}

@@ -17,7 +17,7 @@ import two_processes
 from agreement import assert_same_loss_and_gradients, assert_same_weights
 from command_line import refused, run
 from edge_transformer.data.trees.conllu import DependencySentence, read_conllu, tree_problem, write_conllu
-from edge_transformer.data.words import UNKNOWN
+from edge_transformer.data.vocab import UNKNOWN
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.trees import data as task
 from edge_transformer.tasks.trees.data import TreebankSettings, TreebankTask, root_label

@@ -1,9 +1,9 @@
-"""Longer training stories out of shorter ones.
+"""Longer training stories out of shorter ones, also such as come back to people they have met.
 
 A story says how two people are related, so it can stand in the place of any edge with that relation: where Bob is
 told to be the son of Ann, another story whose answer is "son" may be told of the two instead. What followed still
 follows. The new story is longer than both, and nothing is in it that the training rows do not say. It may also come
-back to people it has met (see `returning`).
+back to people it has met.
 
 Relations are compared, and genders where the rows have them, so that nobody is a wife and has one.
 """
@@ -11,10 +11,12 @@ Relations are compared, and genders where the rows have them, so that nobody is 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .clutrr import Story
-from .returning import Kinship, Visits, is_sound
 
 Parts = dict[tuple[str, str, str], list[Story]]  # (answer, genders of the two people of the question) -> stories
 
@@ -106,3 +108,168 @@ def _without_contradictions(stories: Sequence[Story]) -> list[Story]:
         for graph, story in first.items()
         if len(answers[graph]) == 1 and story.k == len(story.edges) and story.query[0] != story.query[1]
     ]
+
+
+MOSTLY = 2 / 3  # of the stories "c, there, back" have the answer c, where "there, back" may lead to the same person
+
+
+def compositions(stories: Sequence[Story]) -> dict[tuple[str, str], str]:
+    """What two relations in a row come to, where all stories of two relations agree."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for story in stories:
+        if len(story.edges) == 2 and is_walk(story):
+            seen.setdefault((story.relations[0], story.relations[1]), set()).add(story.target)
+    return {pair: next(iter(answers)) for pair, answers in seen.items() if len(answers) == 1}
+
+
+def is_walk(story: Story) -> bool:
+    """Whether the edges lead in their order from the first person of the question to the second."""
+    people = [story.query[0], *(end for _, end in story.edges)]
+    return story.edges == tuple(pairwise(people)) and people[-1] == story.query[1]
+
+
+@dataclass(frozen=True)
+class Kinship:
+    """What training stories show of relations."""
+
+    composed: dict[tuple[str, str], str]  # (there, on) -> what both come to
+    back: dict[tuple[str, str], str]  # (gender of somebody, there) -> the way back to that person
+    named: dict[str, str]  # a relation -> the gender of whom it names
+    told: frozenset[str]  # the relations of edges: some are only ever answers
+
+    @classmethod
+    def shown_by(cls, stories: Sequence[Story]) -> Kinship:
+        """Stories need genders: without, no way back is known."""
+        walks = [story for story in stories if story.genders and is_walk(story)]
+        genders: dict[str, set[str]] = defaultdict(set)
+        for story in walks:
+            for (_, end), relation in zip(story.edges, story.relations, strict=True):
+                genders[relation].add(story.genders[end])
+        named = {relation: next(iter(those)) for relation, those in genders.items() if len(those) == 1}
+        ways = _ways_taken(walks) | _ways_that_change_nothing(walks)
+        # From the other end the same way leads there and back too.
+        ways |= {(named[there], back, there) for gender, there, back in ways if named.get(back) == gender}
+        ways_of: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for gender, there, back in ways:
+            ways_of[gender, there].add(back)
+        return cls(
+            composed=compositions(stories),
+            back={start: next(iter(backs)) for start, backs in sorted(ways_of.items()) if len(backs) == 1},
+            named=named,
+            told=frozenset(relation for story in stories for relation in story.relations),
+        )
+
+
+Way = tuple[str, str, str]  # somebody's gender, the relation there, and the one back to the same person
+
+
+def _ways_taken(walks: Sequence[Story]) -> set[Way]:
+    """Those of stories that come back after two steps."""
+    return {
+        (story.genders[start], there, back)
+        for story in walks
+        for ((start, _), there), ((_, end), back) in pairwise(zip(story.edges, story.relations, strict=True))
+        if start == end
+    }
+
+
+def _ways_that_change_nothing(walks: Sequence[Story]) -> set[Way]:
+    """Where stories "c, there, back" mostly have the answer c, the last person may be the one in the middle."""
+    unchanged: dict[Way, list[bool]] = defaultdict(list)
+    for story in walks:
+        if len(story.edges) == 3:
+            before, there, back = story.relations
+            unchanged[story.genders[story.edges[1][0]], there, back].append(before == story.target)
+    return {way for way, those in unchanged.items() if sum(those) > MOSTLY * len(those)}
+
+
+@dataclass
+class Visits:
+    """A story under way: its edges, and all that is known of its people, told or not."""
+
+    story: Story
+    kinship: Kinship
+    known: dict[tuple[int, int], str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.learn(self.story)
+
+    def learn(self, story: Story) -> None:
+        """Go on with this story, which tells of the same people and maybe of more."""
+        self.story = story
+        for (start, end), relation in zip(story.edges, story.relations, strict=True):
+            self.known.setdefault((start, end), relation)
+            if story.genders:
+                back = self.kinship.back.get((story.genders[start], relation))
+                if back is not None:
+                    self.known.setdefault((end, start), back)
+
+    def relation(self, a: int, b: int) -> str | None:
+        """What b is to a, where it is known or all ways over a third person come to the same."""
+        if a == b or (a, b) in self.known:
+            return self.known.get((a, b))
+        steps = [(self.known.get((a, middle)), self.known.get((middle, b))) for middle in range(self.story.size)]
+        found = {self.kinship.composed.get((there, on)) for there, on in steps if there is not None and on is not None}
+        return found.pop() if len(found) == 1 else None
+
+    def return_once(self, most: int, chance: random.Random) -> bool:
+        """Make the story longer by one or two edges, at most `most`; False where no way was found."""
+        by_one, by_two = [self._detour], [self._visit_somebody_new, self._visit_somebody_known]
+        way = chance.choice([*by_two, *by_one] if most > 1 else by_one)
+        return any(way(chance) for _ in range(10))
+
+    def _visit_somebody_new(self, chance: random.Random) -> bool:
+        place, person = self._stop(chance)
+        genders = self.story.genders
+        if not genders:
+            return False
+        ways = [(there, back) for (gender, there), back in self.kinship.back.items() if gender == genders[person]]
+        ways = [way for way in ways if way[0] in self.kinship.named]
+        if not ways:
+            return False
+        there, back = chance.choice(ways)
+        new = self.story.size
+        longer = replace(self.story, names=(*self.story.names, str(new)), genders=(*genders, self.kinship.named[there]))
+        return self._tell(longer, place, place, [(person, there, new), (new, back, person)])
+
+    def _visit_somebody_known(self, chance: random.Random) -> bool:
+        place, person = self._stop(chance)
+        other = chance.randrange(self.story.size)
+        facts = [(person, self.relation(person, other), other), (other, self.relation(other, person), person)]
+        return self._tell(self.story, place, place, facts)
+
+    def _detour(self, chance: random.Random) -> bool:
+        place = chance.randrange(len(self.story.edges))
+        (start, end), relation = self.story.edges[place], self.story.relations[place]
+        other = chance.randrange(self.story.size)
+        there, on = self.relation(start, other), self.relation(other, end)
+        if self.kinship.composed.get((there or "", on or "")) != relation:
+            return False
+        return self._tell(self.story, place, place + 1, [(start, there, other), (other, on, end)])
+
+    def _stop(self, chance: random.Random) -> tuple[int, int]:
+        """A place between edges, and who stands there."""
+        place = chance.randint(0, len(self.story.edges))
+        return place, self.story.edges[place][0] if place < len(self.story.edges) else self.story.edges[-1][1]
+
+    def _tell(self, story: Story, first: int, last: int, facts: Sequence[tuple[int, str | None, int]]) -> bool:
+        """These facts in the place of edges `first` to before `last`, where that gives a sound story."""
+        edges = [(start, end) for start, _, end in facts]
+        relations = [relation for _, relation, _ in facts if relation in self.kinship.told]
+        if len(relations) < len(edges):
+            return False
+        longer = replace(
+            story,
+            edges=(*story.edges[:first], *edges, *story.edges[last:]),
+            relations=(*story.relations[:first], *relations, *story.relations[last:]),
+            proof=(),
+        )
+        if not is_sound(longer):
+            return False
+        self.learn(longer)
+        return True
+
+
+def is_sound(story: Story) -> bool:
+    """Whether nothing is told twice, nor what is asked for."""
+    return len(set(story.edges)) == len(story.edges) and story.query not in story.edges

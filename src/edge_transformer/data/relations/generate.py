@@ -1,22 +1,327 @@
-"""Folders of generated stories that say how they were made, so that they can be made where they are missing.
+"""Kinship stories like CLUTRR's, and folders of them that say how they were made.
 
-The description lies beside the stories, in `generated.json`. The same description gives the same bytes everywhere.
+A story begins as one true step of a proof in a simulated family (see `families`): c is a's t, because b is a's r1 and
+c is b's r2. The two premises are told. Then, as long as the story is shorter than wanted, one told relation is replaced
+by two others it follows from, through one more member of the family. What is told stays a walk from a to c, the
+replaced relations are the intermediate facts, and the steps in the order they were taken are the proof. So a story is
+derivable by construction, and nothing has to be searched for.
+
+No pair of persons is used twice in a story in the same direction, be it told, concluded or asked. Thus no edge is told
+twice, the query is never told (nor is its reverse), and no proof goes in circles. Walks may still come back to a
+person, as CLUTRR's do from four relations on.
+
+The pattern of a story is the sequence of its relations. For k = 2 training and test share their patterns. For longer
+stories a share of the patterns is held out from training, and the test stories have only these. Whether a pattern is
+held out is decided by a hash of it and the seed, so the patterns need not be listed. As in CLUTRR a pattern can have
+two answers: the grandmother of one's husband's son is one's mother-in-law or one's mother.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ...errors import UserError
 from ...io.files import fingerprint, write_text
-from .clutrr import SPLIT_PATTERNS, write_clutrr
-from .kinship import generate, generate_valid
+from .clutrr import SPLIT_PATTERNS, ProofStep, Story, write_clutrr
+from .families import JOINED, RELATIONS, TARGETS, Family, FamilyShape, simulate_family
+
+__all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate", "generate_valid"]
+
+MAX_K = 40
+
+# A family costs as much as some twenty stories of four relations, so it serves for many.
+_TRIES_PER_FAMILY = 200
+_TRIES = 20_000  # in a row without a story; then there is none, or too few to wait for
+_TRIES_PER_OPENING = 10
+
+_MEN = """
+    Aaron Adam Albert Andrew Anthony Arthur Benjamin Brian Carl Charles Christopher Daniel David Dennis Donald
+    Douglas Edward Eric Eugene Frank Fred Gary George Gerald Gregory Harold Henry Howard Jack James Jason Jeffrey
+    John Jonathan Joseph Joshua Justin Keith Kenneth Kevin Larry Lawrence Louis Mark Martin Matthew Michael Nicholas
+    Oliver Patrick Paul Peter Philip Ralph Raymond Richard Robert Roger Ronald Russell Samuel Scott Stephen Steven
+    Theodore Thomas Timothy Victor Walter William
+"""
+_WOMEN = """
+    Alice Amanda Amy Andrea Angela Anna Barbara Beatrice Betty Beverly Brenda Carol Caroline Catherine Cheryl
+    Christina Clara Cynthia Deborah Denise Diana Donna Dorothy Eleanor Elizabeth Emily Emma Evelyn Florence Frances
+    Gloria Grace Hannah Heather Helen Irene Jacqueline Jane Janet Jennifer Jessica Joan Joyce Judith Julia Karen
+    Kathleen Kimberly Laura Linda Lisa Louise Margaret Maria Martha Mary Melissa Michelle Nancy Nicole Olivia Pamela
+    Patricia Rachel Rebecca Rose Ruth Sandra Sarah Sharon Sophia Stephanie Susan Theresa Victoria Virginia
+"""
+_FIRST_NAMES = {True: _MEN.split(), False: _WOMEN.split()}  # by whether male
+
+Pattern = tuple[str, ...]
+T = TypeVar("T")
+
+
+def generate(
+    train_k: Sequence[int],
+    test_k: Sequence[int],
+    rows: int,
+    seed: int,
+    *,
+    test_rows: int = 100,
+    holdout: float = 0.2,
+    revisits: float = 0.6,
+    levels: int = 3,
+    min_children: int = 3,
+    max_children: int = 5,
+    p_marry: float = 1.0,
+    by_marriage: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[list[Story], dict[int, list[Story]]]:
+    """Training stories and, for each k asked for, test stories. The same arguments give the same stories everywhere.
+
+    train_k, test_k: the numbers of told relations, from 2 to MAX_K.
+    rows: training stories in all, spread evenly over train_k and shuffled. test_rows: test stories for each k.
+    holdout: for k >= 3 in both train_k and test_k, about the share of patterns that only test stories have. For k = 2
+        in both, test stories have patterns that occur in training.
+    revisits: the share of stories, from 0 to 1, that may come back to a person they have met; the others are chains.
+    levels, min_children, max_children, p_marry, by_marriage: see `FamilyShape`.
+    progress: called now and then with the number of stories finished since the last call.
+    """
+    lengths, test_lengths = _checked_lengths(train_k, "train_k"), _checked_lengths(test_k, "test_k")
+    for name, number in (("rows", rows), ("test_rows", test_rows)):
+        _check_rows(name, number)
+    if not 0 < holdout < 1:
+        raise UserError(f"holdout is {holdout}; expected a share between 0 and 1")
+    if not 0 <= revisits <= 1:
+        raise UserError(f"revisits is {revisits}; expected a probability from 0 to 1")
+    shape = FamilyShape(levels, min_children, max_children, p_marry, by_marriage)
+
+    def draw(split: str, k: int, number: int, wanted: Callable[[Pattern], bool]) -> list[Story]:
+        # A stream of random numbers of its own for each k: asking for more rows of one changes nothing in the others.
+        rng = random.Random(f"{seed} {split} {k}")
+        return _draw_stories(rng, shape, k, number, revisits, wanted, progress)
+
+    def held_out(pattern: Pattern) -> bool:
+        return _is_held_out(pattern, seed, holdout)
+
+    def kept(pattern: Pattern) -> bool:
+        return not held_out(pattern)
+
+    split_lengths = [k for k in lengths if k in test_lengths and k >= 3]
+    train: list[Story] = []
+    for position, k in enumerate(lengths):
+        number = rows // len(lengths) + (position < rows % len(lengths))
+        train += draw("train", k, number, kept if k in split_lengths else _anything)
+    known_pairs = {story.relations for story in train if story.k == 2}
+
+    tests: dict[int, list[Story]] = {}
+    for k in test_lengths:
+        wanted = held_out if k in split_lengths else known_pairs.__contains__ if k == 2 and known_pairs else _anything
+        tests[k] = draw("test", k, test_rows, wanted)
+    random.Random(f"{seed} shuffle").shuffle(train)
+    return train, tests
+
+
+def generate_valid(
+    valid_k: Sequence[int],
+    rows: int,
+    seed: int,
+    *,
+    unlike: Iterable[Story] = (),
+    revisits: float = 0.6,
+    progress: Callable[[int], None] | None = None,
+) -> dict[int, list[Story]]:
+    """`rows` validation stories for each k: to choose a recipe by, without a look at test stories.
+
+    unlike: training and test stories. From k = 3 on, no validation story has the pattern of one of them; there are so
+        few patterns of k = 2 that all splits share them.
+    """
+    lengths = _checked_lengths(valid_k, "valid_k")
+    _check_rows("valid_rows", rows)
+    known = {story.relations for story in unlike if story.k >= 3}
+    valid = {}
+    for k in lengths:
+        rng = random.Random(f"{seed} valid {k}")
+        valid[k] = _draw_stories(rng, FamilyShape(), k, rows, revisits, lambda pattern: pattern not in known, progress)
+    return valid
+
+
+def _check_rows(name: str, number: int) -> None:
+    if number < 1:
+        raise UserError(f"{name} is {number}; expected at least 1")
+
+
+def _checked_lengths(lengths: Sequence[int], name: str) -> list[int]:
+    if not lengths:
+        raise UserError(f"{name} is empty; expected numbers of relations from 2 to {MAX_K}")
+    for k in lengths:
+        if not 2 <= k <= MAX_K:
+            raise UserError(f"{name} has k = {k}; a story has from 2 to {MAX_K} relations")
+    return sorted(set(lengths))
+
+
+def _anything(pattern: Pattern) -> bool:
+    return True
+
+
+def _is_held_out(pattern: Pattern, seed: int, holdout: float) -> bool:
+    """The same answer in every process and on every platform, unlike Python's own hash."""
+    digest = hashlib.blake2b(f"{seed} {'-'.join(pattern)}".encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big") < holdout * 2**56
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """A story before its persons get numbers and names."""
+
+    walk: list[int]  # persons of the family; each step of the walk is told
+    target: str
+    steps: list[tuple[int, int, int]]  # (a, b, c): what c is to a follows through b; the query's step first
+
+    def pattern(self, family: Family) -> Pattern:
+        return tuple(family.relatives[a][b] for a, b in pairwise(self.walk))
+
+
+def _draw_stories(
+    rng: random.Random,
+    shape: FamilyShape,
+    k: int,
+    number: int,
+    revisits: float,
+    wanted: Callable[[Pattern], bool],
+    progress: Callable[[int], None] | None,
+) -> list[Story]:
+    """`number` stories of k relations whose patterns are wanted, from one family after the other."""
+    stories: list[Story] = []
+    seen: Counter[Pattern] = Counter()
+    tries_since_story = 0
+    while len(stories) < number:
+        family = simulate_family(rng, shape)
+        before = len(stories)
+        for _ in range(_TRIES_PER_FAMILY):
+            tries_since_story += 1
+            plot = _draw_plot(rng, family, k, revisits)
+            if plot is None or not wanted(pattern := plot.pattern(family)):
+                continue
+            # CLUTRR has all patterns of a length equally often. Here one that has f times its share is taken with
+            # probability 1 / f, which brings the rare ones forward at little cost.
+            if rng.random() * seen[pattern] * len(seen) > len(stories):
+                continue
+            seen[pattern] += 1
+            stories.append(_tell(rng, family, plot, pattern))
+            tries_since_story = 0
+            if len(stories) == number:
+                break
+        if tries_since_story >= _TRIES:
+            raise UserError(
+                f"found no fitting story of k = {k} relations in {tries_since_story} tries; ask for a smaller k, for "
+                "larger families or more revisits, or for another holdout if it is close to 0 or 1"
+            )
+        if progress is not None:
+            progress(len(stories) - before)
+    return stories
+
+
+def _draw_plot(rng: random.Random, family: Family, k: int, revisits: float) -> _Plot | None:
+    """A random plot of k told relations; None where the family has no way to go on."""
+    opening = _draw_opening(rng, family)
+    if opening is None:
+        return None
+    a, b, c, target = opening
+    walk, steps = [a, b, c], [(a, b, c)]
+    may_revisit = rng.random() < revisits
+    used = {(a, b), (b, c), (a, c), (c, a)}  # the query's reverse would give the answer away
+    while len(walk) <= k:
+        place = _draw_detour(rng, family, walk, used, may_revisit)
+        if place is None:
+            return None
+        position, b = place
+        a, c = walk[position], walk[position + 1]
+        walk.insert(position + 1, b)
+        steps.append((a, b, c))
+        used.add((a, b))
+        used.add((b, c))
+    return _Plot(walk, target, steps)
+
+
+def _draw_opening(rng: random.Random, family: Family) -> tuple[int, int, int, str] | None:
+    """Persons a, b, c and what c is to a because of b. All pairs of relations are about equally likely."""
+    first, second = JOINED[int(rng.random() * len(JOINED))]
+    pivots = family.pivots(first, second)
+    for _ in range(_TRIES_PER_OPENING if pivots else 0):
+        b = _pick(rng, pivots)
+        a, c = _pick(rng, family.owners[first][b]), _pick(rng, family.those_of[second][b])
+        target = family.conclusion(a, b, c)
+        if target is not None:
+            return a, b, c, target
+    return None
+
+
+def _draw_detour(
+    rng: random.Random, family: Family, walk: list[int], used: Collection[tuple[int, int]], may_revisit: bool
+) -> tuple[int, int] | None:
+    """A position in the walk, and the person through whom to go from there to the next position."""
+    positions = list(range(len(walk) - 1))
+    while positions:
+        position = positions.pop(int(rng.random() * len(positions)))
+        a, c = walk[position], walk[position + 1]
+        avoided = () if may_revisit else walk
+        groups = [
+            [b for b in group if (a, b) not in used and (b, c) not in used and b not in avoided]
+            for group in family.splits(a, c)
+        ]
+        groups = [group for group in groups if group]
+        if groups:
+            # First the relations, then the person: otherwise many siblings would drown everything else.
+            return position, _pick(rng, _pick(rng, groups))
+    return None
+
+
+def _pick(rng: random.Random, options: Sequence[T]) -> T:
+    """Like rng.choice, three times as fast."""
+    return options[int(rng.random() * len(options))]
+
+
+def _tell(rng: random.Random, family: Family, plot: _Plot, pattern: Pattern) -> Story:
+    """Number the persons in the order they appear, name them, and write down the proof."""
+    persons = list(dict.fromkeys(plot.walk))
+    node = {person: index for index, person in enumerate(persons)}
+    walk = [node[person] for person in plot.walk]
+    male = [family.male[person] for person in persons]
+    return Story(
+        edges=tuple(pairwise(walk)),
+        relations=pattern,
+        query=(walk[0], walk[-1]),
+        target=plot.target,
+        names=_draw_names(rng, male),
+        genders=tuple("male" if is_male else "female" for is_male in male),
+        proof=tuple(_proof_steps(family, plot, node)),
+    )
+
+
+def _proof_steps(family: Family, plot: _Plot, node: dict[int, int]) -> Iterator[ProofStep]:
+    relatives = family.relatives
+    concluded = plot.target  # only the query can be about in-laws, the facts in between are in `relatives`
+    for index, (a, b, c) in enumerate(plot.steps):
+        if index > 0:
+            concluded = relatives[a][c]
+        premises = (node[a], relatives[a][b], node[b]), (node[b], relatives[b][c], node[c])
+        yield ProofStep((node[a], concluded, node[c]), premises)
+
+
+def _draw_names(rng: random.Random, male: Sequence[bool]) -> tuple[str, ...]:
+    """A different first name for each person."""
+    names: list[str] = []
+    for is_male in male:
+        name = _pick(rng, _FIRST_NAMES[is_male])
+        while name in names:  # rare: a story has at most MAX_K + 1 persons
+            name = _pick(rng, _FIRST_NAMES[is_male])
+        names.append(name)
+    return tuple(names)
+
 
 DESCRIPTION_FILE = "generated.json"
 Progress = Callable[[int], None]

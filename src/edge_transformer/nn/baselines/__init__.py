@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from ..config import EdgeTransformerConfig
 from ..encoder import EdgeTransformer, Encoder
-from .bilstm import BiLSTM
 from .config import (
     BiLSTMConfig,
     GraphAttentionConfig,
@@ -18,8 +17,8 @@ from .config import (
 )
 from .gat import GraphAttentionNetwork
 from .relation_aware import RelationAwareTransformer, RelationUpdatingTransformer
-from .sequence import SequenceTransformer
 from .story import StoryTransformer
+from .tokens import BiLSTM, SequenceTransformer
 
 
 class Kind(NamedTuple):

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...ops.dropout import add_dropout
-from ..decoder_checks import check_decoding, check_pair, check_rows, check_step
 from ..encoder import Stack
 from ..feed_forward import FeedForward
+from ..generation import check_decoding, check_pair, check_rows, check_step
 from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
 

@@ -13,16 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...data.batching import SentenceBatch, SentenceTable
 from ...data.graphs.augment import Exchange
-from ...data.graphs.folder import read_splits, token_graph_files
-from ...data.graphs.rows import MAX_TOKENS, TokenGraph
-from ...data.sentences import SentenceBatch, SentenceTable
+from ...data.graphs.rows import MAX_TOKENS, TokenGraph, read_splits, token_graph_files
 from ...data.vocab import Vocab
 from ...errors import UserError
 from ...io.files import fingerprint
 from ...nn.config import require_fraction
-from ..base import Progress, TaskModel, in_full
-from ..splits import SplitTaskData
+from ..base import Progress, SplitTaskData, TaskModel, in_full
 from .model import UNKNOWN, GraphParser, predict_table, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple, Self, overload
 import torch
 from torch import Tensor, nn
 
+from ...data.batching import SentenceTable
 from ...data.graphs.rows import TokenGraph, check_length, other_fields, text_or_json, tokens_from_json
 from ...data.relations.clutrr import no_text
-from ...data.sentences import SentenceTable
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...data.vocab import Vocab
 from ...errors import DataError
 from ...nn.baselines import SEQUENCE_KINDS
-from ...nn.baselines.token_encoder import TokenEncoder
+from ...nn.baselines.tokens import TokenEncoder
 from ...nn.config import require_positive
 from ...nn.encoder import Encoded
-from ...nn.forests import best_forests
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
+from ...nn.spanning import best_forests
 from ..base import Progress, TaskModel, build_encoder, model_options
 
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths

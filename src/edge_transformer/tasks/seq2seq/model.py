@@ -18,8 +18,7 @@ from ...nn.config import EdgeTransformerConfig, require_positive
 from ...nn.decoder import EdgeSeq2Seq
 from ...nn.generation import Generated, beam_search, greedy, sample
 from ..base import Progress, TaskModel, answering, encoder_config, model_options
-from .decoding import Decoding, beams_for
-from .questions import MAX_WORDS, Line, Question, read_lines, read_question
+from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
 END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of words not seen in training, of known ones
 DECODE_NUMBERS = 1 << 28  # in the caches of sequences decoded at once, where answers are no longer than in training

@@ -12,20 +12,17 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ...data.sentences import SentenceTable
+from ...data.batching import SentenceTable
 from ...data.splits import SPLITS
-from ...data.trees.conllu import DependencySentence
+from ...data.trees.conllu import MAX_PARSED, DependencySentence
 from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits
-from ...data.trees.scores import TreeCounts
-from ...data.trees.sentences import MAX_WORDS
-from ...data.vocab import Vocab
-from ...data.words import UNKNOWN, Lexicon, WordTypes
+from ...data.vocab import UNKNOWN, Lexicon, Vocab, WordTypes
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
 from ...nn.config import require_fraction, require_positive
-from ..base import Progress, TaskModel
-from ..splits import SplitTaskData
+from ..base import Progress, SplitTaskData, TaskModel
 from .model import TreeParser, predict_trees, trees_of
+from .scores import TreeCounts
 
 TRAIN_EDGES = 20_000  # pairs of words computed at once in training; a larger batch is computed in parts
 UNSEEN = -1  # the number of a relation that no training sentence has
@@ -72,14 +69,14 @@ class TreebankTask(SplitTaskData):
     def __init__(self, data: TreebankData, settings: TreebankSettings, model: TreeParser | None = None) -> None:
         self._name, self._fingerprint, self._settings = data.name, data.fingerprint, settings
         self._split, self._missing, self._derived = data.split, data.missing, data.derived
-        most = settings.max_tokens or MAX_WORDS
+        most = settings.max_tokens or MAX_PARSED
         trees = data.splits.get("train", ())
         self._train = [tree for tree in trees if tree.size <= most]
         self._left_out = len(trees) - len(self._train)
         self._splits = {split: trees for split, trees in data.splits.items() if split != "train"}
         for tree in (tree for trees in self._splits.values() for tree in trees):
-            if tree.size > MAX_WORDS:  # in training they are left out, but a score without them would be another one
-                raise DataError(tree.source, tree.line, f"a sentence of {tree.size} words", f"at most {MAX_WORDS}")
+            if tree.size > MAX_PARSED:  # in training they are left out, but a score without them would be another one
+                raise DataError(tree.source, tree.line, f"a sentence of {tree.size} words", f"at most {MAX_PARSED}")
         if model is None:
             if not self._train:
                 raise UserError(f"data.max_tokens = {most}: leaves none of {len(trees)} sentences to train on")
@@ -169,7 +166,7 @@ class TreebankTask(SplitTaskData):
     def notes(self) -> list[str]:
         notes = []
         if self._left_out:
-            most = self._settings.max_tokens or MAX_WORDS
+            most = self._settings.max_tokens or MAX_PARSED
             kept = f"{len(self._train):,} are trained on"
             notes.append(f"train: {self._left_out:,} sentences have more than {most} words and are left out; {kept}")
         for split, count in self._missing.items():

@@ -10,18 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...data.sentences import SentenceTable
-from ...data.trees.conllu import DependencySentence
-from ...data.trees.sentences import arriving_sentences, read_words
-from ...data.vocab import Vocab
-from ...data.words import Lexicon, WordTypes
+from ...data.batching import SentenceTable
+from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
+from ...data.vocab import Lexicon, Vocab, WordTypes
 from ...errors import DataError
 from ...nn.baselines import SEQUENCE_KINDS
-from ...nn.baselines.token_encoder import TokenEncoder
+from ...nn.baselines.tokens import TokenEncoder
 from ...nn.config import require_choice, require_fraction, require_positive
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
+from ...nn.inputs import WordInput
 from ...nn.spanning import best_tree
-from ...nn.word_input import WordInput
 from ..base import Progress, TaskModel, build_encoder, in_full, model_options
 
 PREDICT_EDGES = 20_000  # pairs of words computed at once outside training: bounds memory, whatever the lengths

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...data.trees.conllu import DependencySentence
 from ...errors import UserError
-from .conllu import DependencySentence
 
 # The relations that CoNLL 2018 counts in CLAS.
 # fmt: off

@@ -1,0 +1,271 @@
+"""What is in a data set: the facts one should know before training on it or reading a score."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from statistics import fmean
+
+from .graphs.rows import TokenGraph
+from .pairs.rows import Pair
+from .relations.clutrr import ClutrrData, Story
+from .trees.conllu import DependencySentence
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    """The facts about one split."""
+
+    rows: int
+    graphs: int  # distinct ones
+    chains: int  # rows whose edges form one path through all nodes
+    nodes: tuple[int, int]  # fewest and most
+    in_train: int  # rows whose graph is in the training split
+    unanswerable: int  # rows with a relation or answer that no training row has
+    best: float  # the highest accuracy that any model can have, where equal graphs carry different answers
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts about a folder of labelled graphs."""
+
+    name: str
+    fingerprint: str
+    relations: dict[str, int]  # how often each stands on a training edge
+    targets: dict[str, int]  # how often each is a training answer
+    splits: dict[str, SplitFacts]
+
+
+def describe(data: ClutrrData) -> Facts:
+    """Count everything."""
+    relations = Counter(relation for story in data.train for relation in story.relations)
+    targets = Counter(story.target for story in data.train)
+    seen = {story.graph for story in data.train}
+    splits: dict[str, Sequence[Story]] = {"train": data.train}
+    if data.valid:
+        splits["valid"] = data.valid
+    splits |= {f"test k={k}": stories for k, stories in data.tests.items()}
+    return Facts(
+        name=data.name,
+        fingerprint=data.fingerprint,
+        relations=dict(relations.most_common()),
+        targets=dict(targets.most_common()),
+        splits={
+            name: SplitFacts(
+                rows=len(stories),
+                graphs=len({story.graph for story in stories}),
+                chains=sum(map(is_chain, stories)),
+                nodes=(min(story.size for story in stories), max(story.size for story in stories)),
+                in_train=sum(story.graph in seen for story in stories),
+                unanswerable=sum(
+                    story.target not in targets or not relations.keys() >= set(story.relations) for story in stories
+                ),
+                best=best_accuracy(stories),
+            )
+            for name, stories in splits.items()
+        },
+    )
+
+
+def best_accuracy(stories: Sequence[Story]) -> float:
+    """The accuracy of answering each distinct graph with its most frequent target."""
+    answers: dict[object, Counter[str]] = defaultdict(Counter)
+    for story in stories:
+        answers[story.graph][story.target] += 1
+    return sum(max(counts.values()) for counts in answers.values()) / len(stories)
+
+
+def is_chain(story: Story) -> bool:
+    """Whether the edges lead from node to node without ever coming back."""
+    met = {story.edges[0][0], *(end for _, end in story.edges)}
+    return len(met) == story.size == len(story.edges) + 1 and all(
+        before[1] == after[0] for before, after in pairwise(story.edges)
+    )
+
+
+@dataclass(frozen=True)
+class TokenGraphFacts:
+    """The facts about one split."""
+
+    rows: int
+    words: tuple[int, float, int]  # of a sentence: fewest, mean and most
+    in_train: int  # rows whose sentence the training split has too, whatever its graph
+    unseen_words: tuple[str, ...]  # that no training row has
+    with_unseen_word: int  # rows
+    with_unseen_label: int  # rows with a label that no training row has in that column
+    labels: dict[str, int]  # how many different ones each column has, besides the empty one of tokens that need none
+    groups: dict[str, int]  # how many rows name each
+
+
+def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph]]) -> dict[str, TokenGraphFacts]:
+    """Count everything in graphs that come with the name of their split, those of train, if any, before all others.
+
+    Graphs are forgotten once they are counted: only words and labels are kept, and the sentences of train.
+    """
+    train = _Counts()
+    splits = {"train": train}
+    sentences: set[tuple[str, ...]] = set()
+    for split, graph in rows:
+        if split == "train":
+            sentences.add(graph.tokens)
+        counts = splits.setdefault(split, _Counts())
+        counts.add(graph)
+        counts.in_train += graph.tokens in sentences
+        counts.with_unseen_word += not train.words.issuperset(graph.tokens)
+        counts.with_unseen_label += any(
+            not train.labels.get(column, set()).issuperset(labels) for column, labels in graph.labels.items()
+        )
+    return {split: _facts(counts, train) for split, counts in splits.items() if counts.lengths}
+
+
+@dataclass
+class _Counts:
+    """What is counted of a split while its rows come."""
+
+    lengths: Counter[int] = field(default_factory=Counter)
+    words: set[str] = field(default_factory=set)
+    labels: dict[str, set[str]] = field(default_factory=dict)  # by column
+    groups: Counter[str] = field(default_factory=Counter)
+    in_train: int = 0
+    with_unseen_word: int = 0
+    with_unseen_label: int = 0
+
+    def add(self, graph: TokenGraph) -> None:
+        """Count what a row says by itself."""
+        self.lengths[graph.size] += 1
+        self.words.update(graph.tokens)
+        for column, labels in graph.labels.items():
+            self.labels.setdefault(column, set()).update(labels)
+        if graph.group:
+            self.groups[graph.group] += 1
+
+
+def _facts(counts: _Counts, train: _Counts) -> TokenGraphFacts:
+    rows = counts.lengths.total()
+    mean = sum(length * count for length, count in counts.lengths.items()) / rows
+    return TokenGraphFacts(
+        rows=rows,
+        words=(min(counts.lengths), mean, max(counts.lengths)),
+        in_train=counts.in_train,
+        unseen_words=tuple(sorted(counts.words - train.words)),
+        with_unseen_word=counts.with_unseen_word,
+        with_unseen_label=counts.with_unseen_label,
+        labels={column: len(labels - {""}) for column, labels in counts.labels.items()},
+        groups=dict(counts.groups.most_common()),
+    )
+
+
+@dataclass(frozen=True)
+class TreeFacts:
+    """The facts about one split."""
+
+    sentences: int
+    words: int
+    longest: int
+    crossing: int  # sentences with arcs that cross, that of the root, which comes from before the first word, included
+    in_train: int  # sentences whose words the training split has too
+    unseen_words: int  # that no training sentence has
+    unseen_relations: int  # sentences with a relation that no training sentence has
+
+
+@dataclass(frozen=True)
+class TreebankFacts:
+    """The facts about all splits, and how often each relation stands in training."""
+
+    splits: dict[str, TreeFacts]
+    relations: dict[str, int]
+
+
+def describe_treebank(splits: Mapping[str, Sequence[DependencySentence]]) -> TreebankFacts:
+    """Count everything. Splits without sentences are left out."""
+    train = splits.get("train", ())
+    sentences = {tree.words for tree in train}
+    words = {word for tree in train for word in tree.words}
+    relations = Counter(relation for tree in train for relation in tree.relations)
+    facts = {
+        split: TreeFacts(
+            sentences=len(trees),
+            words=sum(tree.size for tree in trees),
+            longest=max(tree.size for tree in trees),
+            crossing=sum(has_crossing_arcs(tree.heads) for tree in trees),
+            in_train=sum(tree.words in sentences for tree in trees),
+            unseen_words=sum(word not in words for tree in trees for word in tree.words),
+            unseen_relations=sum(not relations.keys() >= set(tree.relations) for tree in trees),
+        )
+        for split, trees in splits.items()
+        if trees
+    }
+    return TreebankFacts(facts, dict(relations.most_common()))
+
+
+def has_crossing_arcs(heads: Sequence[int]) -> bool:
+    """Whether two arcs of a tree cross, node 0 being the root before the first word."""
+    # Arcs are opened and closed from left to right; without crossings, the one opened last is closed first.
+    size = len(heads) + 1
+    closed: list[list[int]] = [[] for _ in range(size)]  # starts of the arcs that end here
+    opened: list[list[int]] = [[] for _ in range(size)]  # ends of the arcs that start here
+    for word, head in enumerate(heads, start=1):
+        start, end = min(word, head), max(word, head)
+        closed[end].append(start)
+        opened[start].append(end)
+    ends: list[int] = []
+    for node in range(size):
+        for _ in closed[node]:
+            if ends.pop() != node:
+                return True
+        ends += sorted(opened[node], reverse=True)
+    return False
+
+
+LENGTHS = (25, 30, 50)  # targets under these are counted: where presets, and the paper, leave out longer ones
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """The facts about one split."""
+
+    rows: int
+    source_words: tuple[float, int]  # mean and most
+    target_words: tuple[float, int]
+    under: dict[int, int]  # rows with a target under each of LENGTHS
+    in_train: int  # rows that the training split has too
+    source_in_train: int  # rows whose source it has, whatever the target
+    unseen: int  # rows with a word that no training row has on that side
+
+
+@dataclass(frozen=True)
+class PairSetFacts:
+    """The facts about all splits, and how many words the sides have in training."""
+
+    splits: dict[str, PairFacts]
+    source_vocabulary: int
+    target_vocabulary: int
+    both: int
+
+
+def describe_pairs(splits: Mapping[str, Sequence[Pair]]) -> PairSetFacts:
+    """Count everything. Splits without rows are left out."""
+    train = splits.get("train", ())
+    pairs, questions = {(pair.source, pair.target) for pair in train}, {pair.source for pair in train}
+    sources = set(chain.from_iterable(pair.source for pair in train))
+    targets = set(chain.from_iterable(pair.target for pair in train))
+    facts = {
+        split: PairFacts(
+            rows=len(rows),
+            source_words=_mean_and_most([len(pair.source) for pair in rows]),
+            target_words=_mean_and_most([len(pair.target) for pair in rows]),
+            under={length: sum(len(pair.target) < length for pair in rows) for length in LENGTHS},
+            in_train=sum((pair.source, pair.target) in pairs for pair in rows),
+            source_in_train=sum(pair.source in questions for pair in rows),
+            unseen=sum(not (sources.issuperset(pair.source) and targets.issuperset(pair.target)) for pair in rows),
+        )
+        for split, rows in splits.items()
+        if rows
+    }
+    return PairSetFacts(facts, len(sources), len(targets), len(sources & targets))
+
+
+def _mean_and_most(lengths: Sequence[int]) -> tuple[float, int]:
+    return fmean(lengths), max(lengths)
