@@ -78,7 +78,7 @@ def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("runs") / "run"
     results = folder.parent / "results.jsonl"
     arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
-    result = run("train", "clutrr", *arguments, "--seed", "4")
+    result = run("train", "relations", *arguments, "--seed", "4")
     assert result.code == 0, result
     return folder, result
 

@@ -31,7 +31,7 @@ def write_tiny_experiment(folder: Path) -> Path:
     """An experiment file with three short runs, and its data."""
     write_clutrr(folder / "families", *generate((2, 3), (2, 3), 60, seed=1, test_rows=5))
     experiment = {
-        "task": "clutrr",
+        "task": "relations",
         "data": str(folder / "families"),
         "results": str(folder / "results.jsonl"),
         "seeds": [1, 2],
@@ -66,7 +66,7 @@ def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def _write_small_data(task: str, folder: Path) -> None:
     """A folder with a few rows such as the task reads."""
-    if task == "clutrr":
+    if task == "relations":
         write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
         return
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}

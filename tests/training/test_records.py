@@ -252,40 +252,6 @@ OLD_SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_old_records_get_the_settings_that_they_did_not_name(tmp_path: Path) -> None:
-    path = tmp_path / "runs.jsonl"
-    path.write_text(change(settings=OLD_SETTINGS) + "\n")
-    [record] = read_records(path)
-    assert record.settings["model"] == OLD_SETTINGS["model"] | {
-        "tied": True,
-        "dropout": 0.0,
-        "ff_factor": 4,
-        "attention_bias": True,
-        "norm": "released",
-        "key": "lj",
-        "value": "product",
-        "min_layers": None,
-        "inverse_edges": False,
-        "layer_loss": False,
-    }
-    assert record.settings["train"]["optimizer"] == "adam"
-    then = {"train_k": None, "held_out": 0.0, "valid": None, "test": True}
-    assert record.settings["data"] == then | records._ADDED_TO_CLUTRR
-    assert record.settings["precision"] == "32-true"
-    append_record(path, record)
-    assert len(path.read_text().splitlines()) == 1, "the old form and the new one are the same record"
-    path.write_text(change(settings={**OLD_SETTINGS, "model": {"tied": False}, "precision": "64-true"}))
-    [record] = read_records(path)
-    assert (record.settings["model"]["tied"], record.settings["precision"]) == (False, "64-true")
-
-
-@pytest.mark.parametrize("fields", [{"task": "other"}, {"model": "other"}, {"settings": {}}])
-def test_records_of_which_nothing_is_known_stay_as_they_are(fields: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text(change(**{"settings": OLD_SETTINGS, **fields}))
-    [record] = read_records(tmp_path / "runs.jsonl")
-    assert record.settings == fields.get("settings", OLD_SETTINGS)
-
-
 def append_many(path: Path, worker: int, count: int) -> None:
     for index in range(count):
         append_record(path, replace(EXAMPLE, seed=1000 * worker + index, command="x" * (worker * 5000)))

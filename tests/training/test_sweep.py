@@ -43,7 +43,7 @@ REPOSITORY = Path(__file__).parents[2]
 def file(tmp_path: Path) -> Path:
     train, tests = generate((2, 3), (2, 3), 60, seed=1, test_rows=5)
     write_clutrr(tmp_path / "families", train, tests, generate_valid((5,), 6, seed=1))
-    values = {"task": "clutrr", "data": str(tmp_path / "families"), "preset": "clutrr/cpu", "trials": 2}
+    values = {"task": "relations", "data": str(tmp_path / "families"), "preset": "clutrr/cpu", "trials": 2}
     (tmp_path / "search.yaml").write_text(yaml.safe_dump({**values, "set": TINY, "space": SPACE}))
     return tmp_path / "search.yaml"
 
@@ -74,7 +74,7 @@ def test_trials_are_runs_and_the_best_is_told(file: Path, capsys: pytest.Capture
     best = Search(Sweep.read(file), file.parent / "runs").best()
     assert [trial.value for trial in best] == sorted((trial.value or 0.0 for trial in best), reverse=True)
     line = shown.splitlines()[-1].strip()
-    assert line.startswith(f"edge-transformer train clutrr --data {file.parent / 'families'} --preset clutrr/cpu ")
+    assert line.startswith(f"edge-transformer train relations --data {file.parent / 'families'} --preset clutrr/cpu ")
     assert f"--set model.dim={best[0].params['model.dim']}" in line
     assert "data.test" not in line
 

@@ -51,7 +51,7 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_run(**changes: Any) -> RunConfig:
-    return RunConfig.from_preset("clutrr", "clutrr/cpu", {**TINY, **changes}, seed=3)
+    return RunConfig.from_preset("relations", "clutrr/cpu", {**TINY, **changes}, seed=3)
 
 
 def make_trainer(families: Path, folder: Path, **changes: Any) -> Trainer:
@@ -156,7 +156,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
 def test_a_sigkilled_process_can_be_resumed_by_the_same_command(families: Path, tmp_path: Path) -> None:
     changes = [f"--set={name}={value}" for name, value in {**TINY, "train.epochs": 40}.items()]
-    command = [sys.executable, "-m", "edge_transformer", "train", "clutrr", "--data", str(families), *changes]
+    command = [sys.executable, "-m", "edge_transformer", "train", "relations", "--data", str(families), *changes]
     command += ["--threads", "1", "--checkpoint-seconds", "0", "--seed", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, env=environment, capture_output=True)
@@ -371,6 +371,6 @@ def test_nonsense_settings_are_refused_before_any_data_are_read(name: str, value
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
 def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
-    run = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, seed=1)
+    run = RunConfig.from_preset("relations", "clutrr/cpu", {}, seed=1)
     with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` says"):
         Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))

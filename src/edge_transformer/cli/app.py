@@ -106,15 +106,15 @@ def train(
 
     Examples:
 
-    - `edge-transformer train clutrr --data families`
+    - `edge-transformer train relations --data families`
 
-    - `edge-transformer train clutrr --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
+    - `edge-transformer train relations --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
 
-    - `edge-transformer train cogs --data cogs --preset cogs/cpu`
+    - `edge-transformer train graphs --data cogs --preset cogs/cpu`
 
     - `edge-transformer train seq2seq --data scan --preset scan/cpu`
 
-    - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
+    - `torchrun --nproc-per-node 2 -m edge_transformer train relations --data families`
     """
     from ..io.files import check_writable
     from ..nn.config import from_dict
@@ -208,9 +208,9 @@ def experiment(
 ) -> None:
     """Do all runs of an experiment file that its results do not have yet. Can be stopped and started again.
 
-    Example: `edge-transformer experiment experiments/clutrr.yaml`
+    Example: `edge-transformer experiment experiments/clutrr/main.yaml`
 
-    All again, whatever results there are: `edge-transformer experiment experiments/clutrr.yaml
+    All again, whatever results there are: `edge-transformer experiment experiments/clutrr/main.yaml
     --results again/clutrr.jsonl --runs again/runs`
     """
     from ..training.experiment import Experiment, run_experiment

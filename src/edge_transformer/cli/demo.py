@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..data.relations.clutrr import Story, read_clutrr, write_clutrr
+from ..data.relations.clutrr import read_clutrr, write_clutrr
 from ..data.relations.generate import generate
+from ..data.relations.rows import Story
 from ..draw.curves import draw_curves
 from ..draw.style import save_figure
 from ..io.progress import bar
@@ -43,7 +44,7 @@ def run_demo(
         write_clutrr(aside, *stories)
         aside.rename(families)  # a folder of this name is a whole one
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
-    run = RunConfig.from_preset("clutrr", preset, {}, seed=1)
+    run = RunConfig.from_preset("relations", preset, {}, seed=1)
     trainer = Trainer(run, run.load_data(families), folder / "run", Hardware("cpu", threads=threads))
     record = trainer.train()
     trainer.release_folder()

@@ -45,7 +45,7 @@ def contents(
     - `edge-transformer data info data/ud/EWT`
     """
     from ..data.graphs.cogs import holds_cogs
-    from ..data.graphs.rows import holds_token_graphs
+    from ..data.graphs.folder import holds_token_graphs
     from ..data.pairs.folder import all_pair_files
 
     if not folder.is_dir():
@@ -69,7 +69,7 @@ def contents(
 
 def _print_graphs(folder: Path) -> None:
     from ..data.facts import describe
-    from ..data.relations.jsonl import read_folder
+    from ..data.relations.folder import read_folder
     from ..io.progress import bar
 
     with bar(f"reading {folder.name}") as reading:
@@ -145,7 +145,7 @@ def _print_cogs(folder: Path) -> None:
 
 def _print_token_graphs(folder: Path) -> None:
     from ..data.facts import describe_token_graphs
-    from ..data.graphs.rows import read_split_graphs, token_graph_files
+    from ..data.graphs.folder import read_split_graphs, token_graph_files
     from ..io.progress import bar
 
     files = token_graph_files(folder, training=False, testing=False)

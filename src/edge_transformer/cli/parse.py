@@ -106,9 +106,9 @@ def parse(
 
     - `edge-transformer parse --model runs/my-parser --input sentences.txt > graphs.jsonl`
 
-    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
+    - `edge-transformer parse --model runs/trees-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
 
-    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 "She saw it ." --format conllu`
+    - `edge-transformer parse --model runs/trees-cpu-EWT-seed1 "She saw it ." --format conllu`
     """
     if sentence is not None and source is not None:
         raise UserError(f"--input {source}: found a sentence as well; expected one of the two")

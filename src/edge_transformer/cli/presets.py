@@ -26,7 +26,7 @@ def presets(
 
     - `edge-transformer presets clutrr`
 
-    - `edge-transformer presets clutrr/cpu > mine.yaml`, and then `edge-transformer train clutrr --preset mine.yaml ...`
+    - `edge-transformer presets clutrr/cpu > mine.yaml`, for `edge-transformer train --preset mine.yaml`
     """
     from ..training.presets import describe_preset, load_preset, preset_names, settings_text
 

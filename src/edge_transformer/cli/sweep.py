@@ -31,9 +31,9 @@ def sweep(
 
     Examples:
 
-    - `edge-transformer sweep experiments/clutrr-sweep.yaml`
+    - `edge-transformer sweep experiments/clutrr/search/sweep.yaml`
 
-    - `edge-transformer sweep experiments/clutrr-sweep.yaml --show`
+    - `edge-transformer sweep experiments/clutrr/search/sweep.yaml --show`
     """
     from ..training.experiment import generate_missing
     from ..training.sweep import Search, Sweep

@@ -26,11 +26,10 @@ import numpy as np
 
 from ..data.graphs.rows import json_of_line
 from ..data.pairs.rows import lines_of
-from ..data.relations.clutrr import no_text
 from ..data.splits import SPLITS
 from ..data.trees.conllu import read_conllu_lines
 from ..data.trees.folder import MOST_MISSING, said_rows
-from ..errors import DataError, UserError
+from ..errors import DataError, UserError, no_text
 from .compounds import PartsBuilder, text_atoms, text_compounds, tree_atoms, tree_compounds
 from .divergence import Ints, Parts
 

@@ -229,10 +229,9 @@ class Task(NamedTuple):
 
 # File and class of the two halves. Each task is imported when it is first asked for: nobody waits for the others.
 TASKS = {
-    "clutrr": ("relations.model.RelationData", "relations.model.RelationModel"),
-    "cogs": ("graphs.cogs.CogsData", "graphs.cogs.CogsParser"),
-    "graphs": ("graphs.data.ParsingData", "graphs.model.GraphParser"),
-    "dependency": ("trees.data.TreebankTask", "trees.model.TreeParser"),
+    "relations": ("relations.data.RelationData", "relations.model.RelationModel"),
+    "graphs": ("graphs.data.GraphData", "graphs.model.GraphParser"),
+    "trees": ("trees.data.TreeData", "trees.model.TreeParser"),
     "seq2seq": ("seq2seq.data.Seq2SeqData", "seq2seq.model.Translator"),
 }
 

@@ -15,7 +15,7 @@ from ..nn.encoder import RECOMPUTE
 from ..tasks.base import TaskData, get_task, model_settings
 from .models import RUN_FILE, read_json, write_json
 from .presets import SECTIONS, load_preset, override, yaml_value
-from .records import canonical_json, complete_settings
+from .records import canonical_json
 
 DEFAULT_PRECISION = "32-true"
 RECORD_FILE = "record.json"  # in a run's folder: what came out
@@ -141,13 +141,10 @@ class SavedRun:
         path = Path(folder) / RUN_FILE
         values = read_json(path)
         try:
-            model = values["settings"]["model"].get("kind", "edge")
-            settings = complete_settings(values["task"], model, values["settings"])
-            sections = {name: dict(settings[name]) for name in SECTIONS}
+            sections = {name: dict(values["settings"][name]) for name in SECTIONS}
             config = RunConfig(values["task"], values["preset"], sections, values["overrides"], values["seed"])
             data_folder = Path(values["data_folder"]) if "data_folder" in values else None
-            precision = values.get("precision", "32-true")  # which once was named only where it was another
-            return cls(config, dict(values["data_identity"]), data_folder, values["processes"], precision)
+            return cls(config, dict(values["data_identity"]), data_folder, values["processes"], values["precision"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"{path}: does not describe a run: {error!r}") from error
 

@@ -1,4 +1,4 @@
-"""Finished runs as lines of JSON: one `Record` a line, in results/*.jsonl.
+"""Finished runs as lines of JSON: one `Record` a line, in results/records/*.jsonl.
 
 Everything the report says comes from these lines, so they are checked when written and checked again when read.
 Several runs may append to one file at the same time.
@@ -24,85 +24,6 @@ from ..io.files import locked
 Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
-# What runs did whose records do not name a setting, by task and model: records once left out what was a default.
-# These facts of the past stay when a default changes, so that an old record never passes for a run with the new one.
-# A setting that is added gets a line here that says what runs did before there was a choice.
-_ADDED_TO_TRAINING: dict[str, Any] = {"batches": "random", "steps": None}
-_ADDED_TO_CLUTRR: dict[str, Any] = {
-    "merge_equal": True,
-    "spliced": 0.0,
-    "spliced_k": 8,
-    "spliced_returns": 0.0,
-}
-_ADDED_TO_COGS: dict[str, Any] = {
-    "hidden": 0.0,
-    "name_column": "",
-    "exchanged": 0.0,
-    "exchanged_tokens": 24,
-    "exchanged_kind": "",
-    "exchanged_place": "",
-    "exchanged_evenly": False,
-    "exchanged_words": 0.0,
-}
-_ADDED_TO_SEQ2SEQ: dict[str, Any] = {"data": {"query": None}, "model": {"ends": False}}
-UNNAMED_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
-    ("clutrr", "edge"): {
-        "model": {
-            "kind": "edge",
-            "tied": True,
-            "dropout": 0.0,
-            "ff_factor": 4,
-            "attention_bias": True,
-            "norm": "released",
-            "key": "lj",
-            "value": "product",
-            "min_layers": None,
-            "inverse_edges": False,
-            "layer_loss": False,
-        },
-        "train": {
-            "warmup_steps": 0,
-            "optimizer": "adam",
-            "weight_decay": 0.0,
-            "clip": 1.0,
-            "average": 0.0,
-            "evaluate_every": 5,
-            **_ADDED_TO_TRAINING,
-        },
-        "data": {"train_k": None, "held_out": 0.0, "valid": None, "test": True, **_ADDED_TO_CLUTRR},
-        "precision": "32-true",
-    },
-    **{
-        ("clutrr", rival): {"train": _ADDED_TO_TRAINING, "data": _ADDED_TO_CLUTRR}
-        for rival in ("rat", "rrat", "gat", "transformer", "universal")
-    },
-    **{
-        ("cogs", model): {"train": {"steps": None}, "data": _ADDED_TO_COGS}
-        for model in ("edge", "rat", "rrat", "transformer", "universal")
-    },
-    **{
-        ("dependency", model): {"model": {"word_dim": None}} for model in ("edge", "transformer", "universal", "bilstm")
-    },
-    **{("seq2seq", model): _ADDED_TO_SEQ2SEQ for model in ("edge", "transformer", "universal")},
-}
-
-
-@dataclass(frozen=True)
-class RemovedSettings:
-    """Settings that there were once in a section, with the values that changed nothing: such a run is as today's are.
-
-    Not so where `done_otherwise`, a setting of the section that is still there, is on: what it does was done in another
-    way when there were the others.
-    """
-
-    section: str
-    values: Mapping[str, Any]
-    done_otherwise: str
-
-
-REMOVED_SETTINGS: dict[str, RemovedSettings] = {
-    "clutrr": RemovedSettings("data", {"spliced_keep": 0.0, "spliced_merge": 0.0}, done_otherwise="spliced")
-}
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
 
 
@@ -110,7 +31,7 @@ UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parame
 class Record:
     """One finished run: what was trained on what, what came out, and how to do it again."""
 
-    task: str  # "clutrr"
+    task: str  # "relations"
     data: dict[str, Any]  # "name", "fingerprint", and what defines the training set: "train_k", "rows", "split", ...
     model: str  # "edge", "rat", ...
     preset: str  # "clutrr/cpu"
@@ -195,21 +116,6 @@ def scored_elsewhere(
         command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def complete_settings(task: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run of before as a run of today names them; see UNNAMED_SETTINGS and REMOVED_SETTINGS."""
-    complete = dict(settings)
-    removed = REMOVED_SETTINGS.get(task)
-    given = complete.get(removed.section) if removed else None
-    if removed and isinstance(given, dict) and not given.get(removed.done_otherwise):
-        gone = removed.values
-        complete[removed.section] = {k: v for k, v in given.items() if k not in gone or v != gone[k]}
-    for name, unnamed in UNNAMED_SETTINGS.get((task, model), {}).items():
-        given = complete.setdefault(name, unnamed)
-        if isinstance(unnamed, dict) and isinstance(given, dict):
-            complete[name] = given | {key: value for key, value in unnamed.items() if key not in given}
-    return complete
 
 
 def canonical_json(value: Any, sort_keys: bool = True) -> str:
@@ -346,8 +252,6 @@ def _parse_line(path: Path, number: int, line: bytes) -> Record:
     problem = _find_problem(value)
     if problem is not None:
         raise DataError(path, number, *problem)
-    if value.get("settings"):
-        value["settings"] = complete_settings(value["task"], value["model"], value["settings"])
     return Record(**value)
 
 

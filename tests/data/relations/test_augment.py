@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from edge_transformer.data.relations.augment import splice, spliced_stories
-from edge_transformer.data.relations.clutrr import Story
+from edge_transformer.data.relations.augment import augmented_stories, splice
 from edge_transformer.data.relations.families import FamilyShape, simulate_family
 from edge_transformer.data.relations.generate import generate
+from edge_transformer.data.relations.rows import Story
 from short_stories import story, told, truth
 
 
@@ -31,7 +31,7 @@ def stories() -> list[Story]:
 
 
 def test_lengths_and_numbers(stories: list[Story]) -> None:
-    made = spliced_stories(stories, 400, longest=6, seed=3)
+    made = augmented_stories(stories, 400, longest=6, seed=3)
     lengths = Counter(each.k for each in made)
     assert set(lengths) == {4, 5, 6}
     assert min(lengths.values()) > 70
@@ -50,7 +50,7 @@ def test_nobody_is_a_wife_and_has_one() -> None:
         replace(story("0 husband 1, 1 father 2", (0, 2), "father"), genders=("female", "male", "male")),
         replace(story("0 brother 1, 1 father 2", (0, 2), "father"), genders=("male", "male", "male")),
     ]
-    made = spliced_stories(rows, 200, 6, seed=1)
+    made = augmented_stories(rows, 200, 6, seed=1)
     assert {len(each.edges) for each in made} == {3, 4, 5, 6}
     for each in made:
         assert len(each.genders) == each.size
@@ -60,16 +60,16 @@ def test_nobody_is_a_wife_and_has_one() -> None:
 
 
 def test_the_seed_decides(stories: list[Story]) -> None:
-    assert spliced_stories(stories, 50, 6, seed=3) == spliced_stories(stories, 50, 6, seed=3)
-    assert spliced_stories(stories, 50, 6, seed=3) != spliced_stories(stories, 50, 6, seed=4)
+    assert augmented_stories(stories, 50, 6, seed=3) == augmented_stories(stories, 50, 6, seed=3)
+    assert augmented_stories(stories, 50, 6, seed=3) != augmented_stories(stories, 50, 6, seed=4)
 
 
 def test_where_nothing_can_be_made(stories: list[Story]) -> None:
-    assert spliced_stories([], 5, 8, seed=1) == []
-    assert spliced_stories(stories, 0, 8, seed=1) == []
-    assert spliced_stories(stories, 5, 3, seed=1) == []  # the stories are that long already
+    assert augmented_stories([], 5, 8, seed=1) == []
+    assert augmented_stories(stories, 0, 8, seed=1) == []
+    assert augmented_stories(stories, 5, 3, seed=1) == []  # the stories are that long already
     never_told = story("0 wife 1, 1 father 2", (0, 2), "father-in-law")
-    assert spliced_stories([never_told], 5, 8, seed=1) == []
+    assert augmented_stories([never_told], 5, 8, seed=1) == []
 
 
 def test_nothing_is_told_twice_nor_what_is_asked_for() -> None:
@@ -78,7 +78,7 @@ def test_nothing_is_told_twice_nor_what_is_asked_for() -> None:
         story("0 brother 1, 1 brother 0, 0 brother 2", (0, 2), "brother"),
         story("0 brother 1, 1 brother 2, 2 twin 0", (0, 2), "brother"),
     ]
-    made = spliced_stories(rows, 300, 8, seed=1)
+    made = augmented_stories(rows, 300, 8, seed=1)
     assert made
     for each in made:
         assert len(set(each.edges)) == len(each.edges)
@@ -90,7 +90,7 @@ def test_genders_of_both_people_must_fit() -> None:
         replace(story("0 cousin 1, 1 sister 2", (0, 2), "cousin"), genders=("male", "male", "female")),
         replace(story("0 cousin 1, 1 brother 2", (0, 2), "cousin"), genders=("male", "male", "male")),
     ]
-    for each in spliced_stories(rows, 100, 6, seed=1):
+    for each in augmented_stories(rows, 100, 6, seed=1):
         named = zip(each.edges, each.relations, strict=True)
         assert all(each.genders[end] == "female" for (_, end), relation in named if relation == "sister")
 
@@ -99,7 +99,7 @@ def test_contradictions_take_no_part() -> None:
     sure = story("0 sister 1, 1 father 2", (0, 2), "father")
     doubtful = story("0 grandfather 1, 1 son 2", (0, 2), "father")
     other = story("0 grandfather 1, 1 son 2", (0, 2), "uncle")
-    made = spliced_stories([sure, doubtful, other], 30, 6, seed=1)
+    made = augmented_stories([sure, doubtful, other], 30, 6, seed=1)
     assert made
     assert all("grandfather" not in each.relations and each.target == "father" for each in made)
 
@@ -109,4 +109,4 @@ def test_what_they_say_is_as_true_as_their_parts(stories: list[Story]) -> None:
     family = simulate_family(random.Random(5), FamilyShape(3, 3, 5, 1.0, True))
     parts = truth(stories[:150], family)
     assert parts > 0.9
-    assert truth(spliced_stories(stories, 150, 5, seed=2), family) > parts - 0.05
+    assert truth(augmented_stories(stories, 150, 5, seed=2), family) > parts - 0.05

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edge_transformer.data.facts import Facts, best_accuracy, describe, is_chain
-from edge_transformer.data.relations.clutrr import ClutrrData, Story, read_clutrr
+from edge_transformer.data.relations.clutrr import read_clutrr
+from edge_transformer.data.relations.rows import RelationRows, Story
 from official_data import benchmark
 
 OFFICIAL = benchmark("clutrr/data_db9b8f04")
@@ -58,7 +59,7 @@ def test_facts_counted_by_hand() -> None:
         1: (story(A, target="x"), story((0, "b", 1), target="x")),
         2: (story(A, (1, "new", 2), target="x"), story(A, B, target="new"), story(A, B, target="y")),
     }
-    facts = describe(ClutrrData("name", "print", train, tests, valid=(story(A, target="new"),)))
+    facts = describe(RelationRows("name", "print", train, tests, valid=(story(A, target="new"),)))
     assert (facts.name, facts.fingerprint) == ("name", "print")
     assert list(facts.relations.items()) == [("a", 5), ("b", 1)]
     assert list(facts.targets.items()) == [("x", 3), ("y", 1)]
@@ -73,7 +74,7 @@ def test_facts_counted_by_hand() -> None:
 
 
 def test_no_validation_rows() -> None:
-    facts = describe(ClutrrData("name", "print", (story(A),), {1: (story(A),)}))
+    facts = describe(RelationRows("name", "print", (story(A),), {1: (story(A),)}))
     assert list(facts.splits) == ["train", "test k=1"]
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.relations.clutrr import MAX_NODES, Story, write_clutrr
-from edge_transformer.data.relations.jsonl import MAX_LINE, graph_files, graph_from_json, read_folder, read_graph_lines
+from edge_transformer.data.relations.clutrr import write_clutrr
+from edge_transformer.data.relations.folder import graph_files, read_folder
+from edge_transformer.data.relations.rows import MAX_LINE, MAX_NODES, Story, graph_from_json, read_graph_lines
 from edge_transformer.errors import DataError, UserError
 
 EDGES = [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]]

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.relations.clutrr import Fact, Story
 from edge_transformer.data.relations.families import JOINED, MAX_PERSONS, Family, FamilyShape, simulate_family
 from edge_transformer.data.relations.generate import MAX_K, RELATIONS, TARGETS, _draw_plot, _tell, generate
+from edge_transformer.data.relations.rows import Fact, Story
 from edge_transformer.errors import UserError
 from official_data import benchmark
 

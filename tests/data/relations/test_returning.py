@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from edge_transformer.data.relations.augment import Kinship, Visits, compositions, spliced_stories
-from edge_transformer.data.relations.clutrr import ProofStep, Story
+from edge_transformer.data.relations.augment import Kinship, Visits, augmented_stories, compositions
 from edge_transformer.data.relations.families import FamilyShape, simulate_family
 from edge_transformer.data.relations.generate import generate
+from edge_transformer.data.relations.rows import ProofStep, Story
 from short_stories import story, told, truth
 
 GENDERS = {"son": "male", "brother": "male", "father": "male", "sister": "female", "mother": "female", "wife": "female"}
@@ -135,10 +135,10 @@ def stories() -> list[Story]:
 
 
 def test_stories_that_come_back(stories: list[Story]) -> None:
-    made = spliced_stories(stories, 400, longest=8, seed=3, returns=0.5)
+    made = augmented_stories(stories, 400, longest=8, seed=3, returns=0.5)
     assert {each.k for each in made} == {5, 6, 7, 8}
     assert 0.5 < sum(each.size <= each.k for each in made) / len(made) < 0.95
-    plain = spliced_stories(stories, 400, longest=8, seed=3)
+    plain = augmented_stories(stories, 400, longest=8, seed=3)
     assert sum(each.size <= each.k for each in plain) < sum(each.size <= each.k for each in made) / 2
     for each in made:
         assert {node for edge in each.edges for node in edge} == set(range(each.size))
@@ -154,5 +154,5 @@ def test_what_they_say_is_as_true_as_their_parts(stories: list[Story]) -> None:
     family = simulate_family(random.Random(5), FamilyShape(3, 3, 5, 1.0, True))
     parts = truth(stories[:150], family)
     assert parts > 0.9
-    made = [each for each in spliced_stories(stories, 600, 6, seed=2, returns=0.5) if each.size <= each.k]
+    made = [each for each in augmented_stories(stories, 600, 6, seed=2, returns=0.5) if each.size <= each.k]
     assert truth(made[:150], family) > parts - 0.05

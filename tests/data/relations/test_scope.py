@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge_transformer.data.relations.generate import generate
-from edge_transformer.data.relations.jsonl import graph_from_json
-from edge_transformer.data.relations.scope import guess_note, told_path
+from edge_transformer.data.relations.rows import graph_from_json, guess_note, told_path
 
 FAMILY = [["Ann", "wife", "Bob"], ["Bob", "son", "Tom"], ["Eve", "son", "Tom"]]
 

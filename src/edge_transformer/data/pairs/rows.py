@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ...errors import DataError, UserError
-from ..relations.clutrr import no_text
+from ...errors import DataError, UserError, no_text
 
 MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 4096  # of one side

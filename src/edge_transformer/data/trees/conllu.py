@@ -21,10 +21,9 @@ import conllu
 from conllu.exceptions import ParseException
 from conllu.parser import parse_id_value, parse_int_value
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
 from ..graphs.rows import other_fields, text_or_json, tokens_from_json
-from ..relations.clutrr import no_text
 
 MAX_LINE = 1_000_000  # characters
 MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ...data.batching import SentenceTable
+from ...data.graphs.cogs_graphs import COLUMNS, form_of_graph
 from ...data.graphs.rows import TokenGraph, check_length, other_fields, text_or_json, tokens_from_json
-from ...data.relations.clutrr import no_text
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...data.vocab import Vocab
-from ...errors import DataError
+from ...errors import DataError, no_text
 from ...nn.baselines import SEQUENCE_KINDS
 from ...nn.baselines.tokens import TokenEncoder
 from ...nn.config import require_positive
@@ -154,8 +154,8 @@ class GraphParser(TaskModel):
         return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def logical_form(self, graph: TokenGraph) -> str | None:
-        """The logical form of a graph, where the task has such."""
-        return None
+        """The logical form of a graph; None where it has none, or the labels are not those of COGS."""
+        return logical_form(graph) if tuple(self.columns) == COLUMNS else None
 
     @torch.no_grad()
     def _parse(self, sentences: Sequence[tuple[str, ...]]) -> list[Parse]:
@@ -176,6 +176,14 @@ class GraphParser(TaskModel):
     def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
         """The words among these that the model does not know, each once."""
         return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
+
+
+def logical_form(graph: TokenGraph) -> str | None:
+    """The logical form of a graph; None where it has none, for what a model predicts need not make sense."""
+    try:
+        return form_of_graph(graph)
+    except DataError:
+        return None
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:

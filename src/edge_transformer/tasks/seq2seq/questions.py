@@ -10,8 +10,7 @@ from typing import Any
 
 from ...data.graphs.rows import text_or_json
 from ...data.pairs.cfq import question_words
-from ...data.relations.clutrr import no_text
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
 from ...nn.generation import MAX_LENGTH_PENALTY
 
 MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words of both

@@ -29,7 +29,7 @@ UNSEEN = -1  # the number of a relation that no training sentence has
 
 
 @dataclass(frozen=True)
-class TreebankSettings:
+class TreeSettings:
     """The `data:` section of a preset."""
 
     max_tokens: int | None = None  # training sentences with more words are left out
@@ -61,12 +61,12 @@ class TreeBatch:
         return TreeBatch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-class TreebankTask(SplitTaskData):
+class TreeData(SplitTaskData):
     """Trees as tensors, and how a model is trained and scored on them."""
 
-    Settings: ClassVar[type] = TreebankSettings
+    Settings: ClassVar[type] = TreeSettings
 
-    def __init__(self, data: TreebankData, settings: TreebankSettings, model: TreeParser | None = None) -> None:
+    def __init__(self, data: TreebankData, settings: TreeSettings, model: TreeParser | None = None) -> None:
         self._name, self._fingerprint, self._settings = data.name, data.fingerprint, settings
         self._split, self._missing, self._derived = data.split, data.missing, data.derived
         most = settings.max_tokens or MAX_PARSED
@@ -91,7 +91,7 @@ class TreebankTask(SplitTaskData):
     def load(
         cls,
         folder: Path,
-        settings: TreebankSettings,
+        settings: TreeSettings,
         seed: int,
         model: TaskModel | None = None,
         progress: Progress | None = None,
