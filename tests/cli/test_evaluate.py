@@ -10,7 +10,7 @@ import pytest
 
 import command_line
 from command_line import SETTINGS, SMALL, Result, refused, run, scores
-from edge_transformer.training.records import read_record, read_records
+from edge_transformer.io.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 families, trained = command_line.families, command_line.trained  # the fixtures

@@ -18,6 +18,7 @@ import edge_transformer as et
 from edge_transformer.cli.app import app
 from edge_transformer.data.relations.generate import GeneratedData, generate
 from edge_transformer.explain.faithfulness import gold_rules
+from edge_transformer.io.records import read_records
 from edge_transformer.tasks.seq2seq.data import Seq2SeqSettings
 from edge_transformer.tasks.seq2seq.model import DECODE_NUMBERS, DECODE_ROWS
 from edge_transformer.tasks.seq2seq.questions import MAX_BEAMS, MAX_SAMPLES, MAX_WORDS
@@ -25,7 +26,6 @@ from edge_transformer.tasks.trees.data import TreeSettings
 from edge_transformer.tasks.trees.model import TreeParserOptions
 from edge_transformer.training.experiment import Experiment, PlannedPreset, TrainingSet
 from edge_transformer.training.presets import preset_names
-from edge_transformer.training.records import read_records
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/your-own-data.md").read_text(encoding="utf-8")

@@ -15,9 +15,9 @@ from rich.console import Console
 
 import edge_transformer.report.page
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.records import Record, append_record
 from edge_transformer.report.page import Report, build_report, report_tables
 from edge_transformer.report.tables import BELOW, result_tables
-from edge_transformer.training.records import Record, append_record
 from record_cases import run, runs
 
 

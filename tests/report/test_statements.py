@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from edge_transformer.io.records import Record, append_record
 from edge_transformer.report.page import build_report
 from edge_transformer.report.statements import model_statements, paper_statements
 from edge_transformer.report.tables import ResultTable, result_tables
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.records import Record, append_record
 from record_cases import run
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from edge_transformer.io.records import Record, latest_runs, scored_elsewhere
 from edge_transformer.report.tables import ABOVE, BELOW, Row, result_tables
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.records import Record, latest_runs, scored_elsewhere
 from record_cases import run, runs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edge_transformer.training.records import Record
+from edge_transformer.io.records import Record
 
 VERSIONS = {"torch": "2.13.0", "edge-transformer": "0.1.0"}
 

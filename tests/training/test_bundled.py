@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
 from typer.testing import CliRunner
 
 import edge_transformer as et
 from edge_transformer.cli.app import app
 from edge_transformer.errors import UserError
+from edge_transformer.io.records import read_record, read_records
 from edge_transformer.tasks.graphs.model import GraphParser
-from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
-from edge_transformer.training.records import read_record, read_records
 from official_data import benchmark
 
 REPOSITORY = Path(__file__).parents[2]

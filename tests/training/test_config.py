@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from edge_transformer.errors import UserError
-from edge_transformer.training.config import RunConfig, SavedRun
+from edge_transformer.io.records import Record, read_records
+from edge_transformer.training.config import RunConfig
+from edge_transformer.training.folder import SavedRun
 from edge_transformer.training.presets import SECTIONS
-from edge_transformer.training.records import Record, read_records
 
 RECORDS = Path(__file__).parents[2] / "results/records"
 RUN = RunConfig.from_preset("relations", "clutrr/paper", {"data.train_k": [2, 3], "train.lr": 1}, seed=2)

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from rich.console import Console
 
+from edge_transformer.io.records import Record
 from edge_transformer.training import display as experiment_display
 from edge_transformer.training.display import Standing, how_it_stands, short_names, table
 from edge_transformer.training.experiment import Experiment, Run, plan
-from edge_transformer.training.records import Record
 from experiment_cases import COMMITTED_FILES, plan_committed, write_tiny_experiment
 
 SIZES = [(80, 24), (100, 30), (140, 50)]

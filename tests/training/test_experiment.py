@@ -20,10 +20,10 @@ from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError
 from edge_transformer.io.files import lock
+from edge_transformer.io.records import read_records
 from edge_transformer.report.tables import result_tables
 from edge_transformer.training.config import RunConfig
 from edge_transformer.training.experiment import Experiment, _advance, plan, run_experiment
-from edge_transformer.training.records import read_records
 from experiment_cases import COMMITTED_FILES, REPOSITORY, TINY, plan_committed, write_tiny_experiment
 
 

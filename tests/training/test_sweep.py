@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from edge_transformer.cli.sweep import sweep as command
+from edge_transformer.cli.experiments import sweep as command
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError

@@ -1,4 +1,4 @@
-"""The commands `explain` and `explain-score`: like cli.py, which registers them, a thin skin."""
+"""The command `explain` and `explain-score`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain(
     from ..draw.style import FORMATS, write_figure
     from ..explain.figure import draw_explanation
     from ..explain.proof import MAX_NODES, check_model, explain_stories
-    from ..training.models import load
+    from ..tasks.base import load
 
     prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
@@ -102,7 +102,7 @@ def explain_score(
     from ..data.relations.folder import read_folder
     from ..explain.faithfulness import score
     from ..io.progress import bar
-    from ..training.models import load
+    from ..tasks.base import load
 
     prepare_process(threads)
     model = load(run)

@@ -1,4 +1,4 @@
-"""The command `data info`: like cli.py, which registers it, a thin skin over what is counted of a folder."""
+"""The command `data info` over what is counted of a folder."""
 
 from __future__ import annotations
 
@@ -145,10 +145,11 @@ def _print_cogs(folder: Path) -> None:
 
 def _print_token_graphs(folder: Path) -> None:
     from ..data.facts import describe_token_graphs
-    from ..data.graphs.folder import read_split_graphs, token_graph_files
+    from ..data.graphs.folder import read_split_graphs
+    from ..data.jsonl import jsonl_files
     from ..io.progress import bar
 
-    files = token_graph_files(folder, training=False, testing=False)
+    files = jsonl_files(folder, training=False, testing=False)
     with bar(f"reading {folder.name}") as reading:
         facts = describe_token_graphs(read_split_graphs(files, progress=reading.advance))
     _print_sentences(folder, files.values(), facts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ..errors import UserError
 
@@ -144,3 +145,8 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write a JSON file, atomically."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

@@ -23,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock, locked
+from ..io.records import canonical_json, is_validation, joint_fingerprint
 from ..nn.config import from_dict, require_positive
 from ..tasks.base import get_task
 from .config import Hardware, RunConfig
 from .presets import read_yaml
-from .records import canonical_json, is_validation, joint_fingerprint
 from .trainer import Trainer
 
 if TYPE_CHECKING:

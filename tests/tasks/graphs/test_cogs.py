@@ -19,9 +19,9 @@ from edge_transformer.cli.app import app
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS
 from edge_transformer.data.graphs.rows import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.records import read_records
 from edge_transformer.tasks.graphs.data import GraphData, GraphParser, GraphSettings
 from edge_transformer.training.config import Hardware, RunConfig
-from edge_transformer.training.records import read_records
 from edge_transformer.training.trainer import Trainer
 from official_data import benchmark
 

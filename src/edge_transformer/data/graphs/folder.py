@@ -8,38 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
+from ...io.streams import json_of_line
+from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
 from ..pairs.rows import lines_of, open_text
 from .cogs import SPLITS, CogsRow, cogs_files, read_cogs
 from .cogs_graphs import COLUMNS
-from .rows import TokenGraph, json_of_line, read_token_graphs
-
-
-def token_graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, Path]:
-    """The files of a folder by split: "train", "dev", and the name of each test file, such as "test" or "test-long".
-
-    Without `training` it needs no training file, but something to score; without `testing` it needs no test file.
-    """
-    folder = Path(folder)
-    names = "train.jsonl, test.jsonl and, if there is one, dev.jsonl"
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with {names}")
-    tested = sorted(folder.glob("test*.jsonl"), key=lambda path: path.stem)
-    paths = [folder / "train.jsonl", folder / "dev.jsonl", *tested]
-    files = {path.stem: path for path in paths if path.is_file()}
-    if training and "train" not in files:
-        raise UserError(f"{folder}: found no train.jsonl; expected {names}")
-    tests = [split for split in files if split.startswith("test")]
-    if (training and testing and not tests) or (not training and testing and not {*tests, "dev"} & set(files)):
-        raise UserError(f"{folder}: found no test*.jsonl; expected {names}")
-    return files
+from .rows import TokenGraph, read_token_graphs
 
 
 def holds_token_graphs(folder: str | Path) -> bool:
     """Whether a folder has files of token graphs: labelled graphs may have the same names, but other lines."""
-    for path in token_graph_files(folder, training=False, testing=False).values():
+    for path in jsonl_files(folder, training=False, testing=False).values():
         with open_text(path) as file:
             lines = ((number, line) for number, line in enumerate(lines_of(file, path), start=1) if line.strip())
             number, first = next(lines, (1, ""))
@@ -117,16 +100,32 @@ def read_graph_folder(
         splits = {split: [_converted(row, progress) for row in rows] for split, rows in data.splits.items()}
         forms = {split: [row.logical_form for row in rows] for split, rows in data.splits.items()}
         return GraphFolder(data.name, fingerprint(there), splits, "cogs", forms)
-    files = token_graph_files(folder, training, testing)
+    files = jsonl_files(folder, training, testing)
     chosen = {split: path for split, path in files.items() if not split.startswith(tuple(unread) or ("\0",))}
     return GraphFolder(folder.resolve().name, fingerprint(files.values()), read_splits(chosen, columns, progress))
+
+
+def graphs_of_rows(splits: Mapping[str, Sequence[Any]], columns: Collection[str] | None = None) -> GraphFolder:
+    """Rows in memory, as lists by split; all must have the columns of the first one, or those of a trained model."""
+    graphs: dict[str, list[TokenGraph]] = {}
+    whose = "those of the first row" if columns is None else "those of the model"
+    for split, rows in splits.items():
+        graphs[split] = []
+        for source, row in numbered(split, rows):
+            graph = TokenGraph.from_json(row, source)
+            columns = graph.labels if columns is None else columns
+            if set(columns) != set(graph.labels):
+                found, expected = ", ".join(graph.labels), ", ".join(columns)
+                raise DataError(source, None, f"the columns {found}", f"{whose}: {expected}")
+            graphs[split].append(graph)
+    return GraphFolder(IN_MEMORY, rows_fingerprint(splits), graphs)
 
 
 def graph_fingerprint(folder: str | Path, training: bool = True, testing: bool = True) -> str:
     """The hash of a folder's files, without reading their rows."""
     if _has_cogs_files(folder):
         return fingerprint(cogs_files(folder, training))
-    return fingerprint(token_graph_files(folder, training, testing).values())
+    return fingerprint(jsonl_files(folder, training, testing).values())
 
 
 def _has_cogs_files(folder: str | Path) -> bool:

@@ -10,7 +10,6 @@ the `group` its score counts for. Every line of a file has the same columns.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
+from ...io.streams import json_of_line
 
-MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 512  # a model keeps a vector for each pair of them
 MAX_COLUMNS = 64
-_JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,9 @@ class TokenGraph:
         """Check one object of the form above."""
         tokens = tokens_from_json(value, source, line)
         parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
-        if not isinstance(parents, list):
+        if not isinstance(parents, list | tuple):
             raise DataError(source, line, _shown(parents), '"parents": a list with a number for each token')
-        if not isinstance(labels, dict) or not all(isinstance(column, list) for column in labels.values()):
+        if not isinstance(labels, dict) or not all(isinstance(column, list | tuple) for column in labels.values()):
             raise DataError(source, line, _shown(labels), '"labels": an object with a list for each column')
         own = [token if type(parent) is int and parent == -1 else parent for token, parent in enumerate(parents)]
         try:
@@ -72,7 +70,7 @@ class TokenGraph:
 def tokens_from_json(value: Any, source: str | Path = "token graph", line: int | None = None) -> tuple[str, ...]:
     """The tokens of an object; a question to a trained model has nothing else."""
     tokens = value.get("tokens") if isinstance(value, dict) else None
-    if not isinstance(tokens, list):
+    if not isinstance(tokens, list | tuple):
         raise DataError(source, line, _shown(value), 'an object with "tokens": a list of texts')
     problem = _problem_with_tokens(tuple(tokens))
     if problem:
@@ -120,32 +118,6 @@ def read_token_graph_lines(
             yield graph
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
-
-
-def text_or_json(line: str, source: str | Path, number: int) -> Any:
-    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
-
-    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
-    """
-    if _JSON.match(line):
-        return json_of_line(line, source, number)
-    check_length(line, source, number)
-    return line.strip(" \t\r\n")
-
-
-def check_length(line: str, source: str | Path, number: int) -> None:
-    """Refuse a line of more than MAX_LINE characters."""
-    if len(line) > MAX_LINE:
-        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-
-
-def json_of_line(line: str, source: str | Path, number: int) -> Any:
-    """The JSON value of one line."""
-    check_length(line, source, number)
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
-        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
 
 
 def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:

@@ -43,7 +43,7 @@ def read_clutrr(
         for split, paths in files.items()
         if not unread.get(split)
     }
-    return RelationRows.of(folder, files, rows)
+    return RelationRows.of_files(folder, files, rows)
 
 
 def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:

@@ -35,7 +35,7 @@ def read_folder(
     for split in needed:
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
-    return RelationRows.of(folder, files, rows)
+    return RelationRows.of_files(folder, files, rows)
 
 
 def read_valid(folder: str | Path, progress: Callable[[int], None] | None = None) -> tuple[str, list[Story]]:

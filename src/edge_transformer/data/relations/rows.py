@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, no_text
+from ...errors import DataError, UserError
 from ...io.files import fingerprint
+from ...io.streams import read_json_lines
+from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from .families import RELATIONS
 
 Fact = tuple[int, str, int]  # (a, relation, c): c is a's relation
@@ -60,38 +62,48 @@ class Story:
 
 @dataclass(frozen=True)
 class RelationRows:
-    """One CLUTRR folder. Test stories are keyed by their number of relations, k."""
+    """Stories by split. Test stories are keyed by their number of relations, k."""
 
     name: str
-    fingerprint: str  # of the bytes of all files read
+    fingerprint: str  # of the files they were read from, or of rows in memory
     train: tuple[Story, ...]
     tests: dict[int, tuple[Story, ...]]
     valid: tuple[Story, ...] = ()
 
     @classmethod
-    def of(
-        cls, folder: str | Path, files: Mapping[str, Sequence[Path]], rows: Mapping[str, Sequence[Story]]
-    ) -> RelationRows:
-        """The data of a folder from its files and rows, both by split."""
+    def of(cls, name: str, fingerprint: str, rows: Mapping[str, Sequence[Story]]) -> RelationRows:
+        """Stories of the splits "train", "test" and "valid", as far as there are any."""
         tests: dict[int, list[Story]] = {}
         for story in rows.get("test", ()):
             tests.setdefault(story.k, []).append(story)
-        return cls(
-            name=Path(folder).resolve().name,
-            fingerprint=fingerprint(path for paths in files.values() for path in paths),
-            train=tuple(rows.get("train", ())),
-            tests={k: tuple(tests[k]) for k in sorted(tests)},
-            valid=tuple(rows["valid"]),
-        )
+        by_k = {k: tuple(tests[k]) for k in sorted(tests)}
+        return cls(name, fingerprint, tuple(rows.get("train", ())), by_k, tuple(rows.get("valid", ())))
+
+    @classmethod
+    def of_files(
+        cls, folder: str | Path, files: Mapping[str, Sequence[Path]], rows: Mapping[str, Sequence[Story]]
+    ) -> RelationRows:
+        """The stories of a folder from its files and rows, both by split."""
+        hashed = fingerprint(path for paths in files.values() for path in paths)
+        return cls.of(Path(folder).resolve().name, hashed, rows)
+
+    @classmethod
+    def of_rows(cls, splits: Mapping[str, Sequence[Any]]) -> RelationRows:
+        """Rows in memory, as lists by split; "dev" is another name of "valid"."""
+        named = {"valid" if split == "dev" else split: split for split in splits}
+        for split in named.keys() - {"train", "test", "valid"}:
+            raise UserError(f"data: found the split {split!r}; expected train, test and valid")
+        rows = {
+            name: [graph_from_json(row, source, needs_target=True) for source, row in numbered(split, splits[split])]
+            for name, split in named.items()
+        }
+        return cls.of(IN_MEMORY, rows_fingerprint(splits), rows)
 
 
 SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
 
 
 MAX_NODES = 512
-
-
-MAX_LINE = 1_000_000
 
 
 UNKNOWN_TARGET = ""
@@ -105,26 +117,8 @@ def read_graph_lines(
     max_nodes: int = MAX_NODES,
 ) -> Iterator[Story]:
     """Read labelled graphs from lines of JSON; blank lines are passed over. See `graph_from_json`."""
-    number = 0
-    try:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield _read_line(line, source, number, needs_target, known, max_nodes)
-    except UnicodeDecodeError as error:
-        raise no_text(source, number, error) from error
-
-
-def _read_line(
-    line: str, source: str | Path, number: int, needs_target: bool, known: Collection[str] | None, max_nodes: int
-) -> Story:
-    if len(line) > MAX_LINE:
-        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-    try:
-        return graph_from_json(json.loads(line), source, number, needs_target, known, max_nodes)
-    except DataError:
-        raise
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
-        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+    for number, value in read_json_lines(lines, source):
+        yield graph_from_json(value, source, number, needs_target, known, max_nodes)
 
 
 def graph_from_json(
@@ -146,7 +140,7 @@ def graph_from_json(
     if not isinstance(value, dict):
         raise fail(value, 'an object with "edges" and "query"')
     edges, query, target = value.get("edges"), value.get("query"), value.get("target", UNKNOWN_TARGET)
-    if not isinstance(edges, list) or not edges:
+    if not isinstance(edges, list | tuple) or not edges:
         raise fail(edges, '"edges": a list of [from, relation, to] with at least one entry')
     numbers: dict[str, int] = {}
 
@@ -157,7 +151,7 @@ def graph_from_json(
 
     pairs, relations = [], []
     for edge in edges:
-        if not isinstance(edge, list) or len(edge) != 3 or not isinstance(edge[1], str) or not edge[1]:
+        if not isinstance(edge, list | tuple) or len(edge) != 3 or not isinstance(edge[1], str) or not edge[1]:
             raise fail(edge, 'an edge as [from, relation, to], such as ["Ann", "daughter", "Lil"]')
         if known is not None and edge[1] not in known:
             raise fail(edge, f"a relation that the model knows: {', '.join(known)}")
@@ -166,7 +160,7 @@ def graph_from_json(
     told = dict(zip(pairs, relations, strict=True))
     if any(told[pair] != relation for pair, relation in zip(pairs, relations, strict=True)):
         raise fail(edges, "one relation an edge; this list names two for the same pair")
-    if not isinstance(query, list) or len(query) != 2:
+    if not isinstance(query, list | tuple) or len(query) != 2:
         raise fail(query, '"query": the two nodes of the edge to label, such as ["Ann", "Bob"]')
     for node in query:
         if str(node) not in numbers:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ...data.batching import SentenceBatch, SentenceTable
 from ...data.graphs.augment import Augmentation
 from ...data.graphs.cogs import GENERALISATIONS
-from ...data.graphs.folder import GraphFolder, graph_fingerprint, read_graph_folder
+from ...data.graphs.folder import GraphFolder, graph_fingerprint, graphs_of_rows, read_graph_folder
 from ...data.graphs.rows import MAX_TOKENS, TokenGraph
 from ...data.vocab import Vocab
 from ...errors import UserError
@@ -81,6 +81,14 @@ class GraphData(SplitTaskData):
         else:
             self.tokens, self.columns = model.tokens, model.columns
         self._tables = {split: self._tabulate(graphs) for split, graphs in self._splits.items()}
+
+    @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
+        parser = cast(GraphParser | None, model)
+        return cls(graphs_of_rows(rows, parser.columns if parser else None), settings, seed, parser)
 
     @classmethod
     def load(

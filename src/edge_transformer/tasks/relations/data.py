@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,13 @@ class RelationData(TaskData):
         self._asked = 0 if model else round(settings.augmented * len(self._train))
         how = settings.augmented_k, seed, settings.augmented_returns
         self._augmented = augmented_stories(self._train, self._asked, *how) if self._asked else []
+
+    @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        data = RelationRows.of_rows({split: list(rows) for split, rows in splits.items()})
+        return cls(data, settings, seed, cast(RelationModel | None, model))
 
     @classmethod
     def load(

@@ -12,7 +12,8 @@ from torch import Tensor
 from ...data.batching import GraphTable
 from ...data.relations.rows import Story, graph_from_json, guess_note, read_graph_lines
 from ...data.vocab import Vocab
-from ...errors import DataError, UserError
+from ...errors import UserError
+from ...io.streams import answered, never
 from ...nn.heads import QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
 from ..base import TaskModel, answering, build_encoder, model_options
@@ -80,26 +81,13 @@ class RelationModel(TaskModel):
         )
 
     def predict_lines(
-        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        waiting: list[Story] = []
-        edges = 0
-        try:
-            for story in read_graph_lines(lines, source, known=self.relations):
-                waiting.append(story)
-                edges += story.size**2
-                if edges > PREDICT_EDGES or pausing():
-                    yield from self._answer(waiting)
-                    waiting, edges = [], 0
-        except DataError:  # the lines before the broken one were good questions
-            yield from self._answer(waiting)
-            raise
-        yield from self._answer(waiting)
+        stories = read_graph_lines(lines, source, known=self.relations)
+        return answered(stories, self._answer, lambda story: story.size**2, PREDICT_EDGES, pausing)
 
     @torch.no_grad()
     def _answer(self, stories: Sequence[Story]) -> list[dict[str, Any]]:
-        if not stories:
-            return []
         table = GraphTable(len(self.answers))
         for story in stories:
             edges = labelled_edges(story, self.relations)

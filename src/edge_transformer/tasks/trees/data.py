@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...data.batching import SentenceTable
 from ...data.splits import SPLITS
 from ...data.trees.conllu import MAX_PARSED, DependencySentence
-from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits
+from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits, trees_of_rows
 from ...data.vocab import UNKNOWN, Lexicon, Vocab, WordTypes
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
@@ -86,6 +86,13 @@ class TreeData(SplitTaskData):
             self.root_label = root_label(self._train)
         else:
             self.lexicon, self.labels, self.root_label = model.lexicon, model.labels, model.root_label
+
+    @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
+        return cls(trees_of_rows(rows), settings, cast(TreeParser | None, model))
 
     @classmethod
     def load(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError
-from ..io.files import locked
+from .files import locked
 
 Key = tuple[str, str, str, int]
 

@@ -1,4 +1,4 @@
-"""The command `sweep`: like cli.py, which registers it, a thin skin."""
+"""The commands `experiment`, `sweep` and `report`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
+
+from ..errors import UserError
+from .options import EXIT_INTERRUPTED, out
+
+
+def experiment(
+    file: Annotated[Path, typer.Argument(help="Experiment file.", show_default=False)],
+    jobs: Annotated[int, typer.Option(min=1, help="Runs side by side, each with one thread.")] = 2,
+    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of records to use instead. With a new one and new --runs all is trained again.",
+            show_default="what FILE says",
+        ),
+    ] = None,
+) -> None:
+    """Do all runs of an experiment file that its results do not have yet. Can be stopped and started again.
+
+    Example: `edge-transformer experiment experiments/clutrr/main.yaml`
+
+    All again, whatever results there are: `edge-transformer experiment experiments/clutrr/main.yaml
+    --results again/clutrr.jsonl --runs again/runs`
+    """
+    from ..training.experiment import Experiment, run_experiment
+
+    try:
+        done = run_experiment(Experiment.read(file, results), jobs, runs)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from there", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    failed = [run for run in done if run.state == "failed"]
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(done)} runs failed; the first says, in {failed[0].log}: {failed[0].last_words}"
+        )
+
+
+def report(
+    results: Annotated[Path, typer.Option(help="Folder with the .jsonl files of finished runs.")] = Path("results"),
+    file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("RESULTS.md"),
+) -> None:
+    """Turn the records of finished runs into tables and figures, the paper's numbers beside ours.
+
+    Example: `edge-transformer report`
+    """
+    from ..report.page import build_report
+
+    for table in build_report(results, file).rich_tables():
+        out.print(table)
+    print(f"written: {file}")
+
 
 if TYPE_CHECKING:
     from ..training.sweep import Search
-
-EXIT_INTERRUPTED = 130
-out = Console(highlight=False)
 
 
 def sweep(
