@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from .data.jsonl import IN_MEMORY, rows_fingerprint
 from .errors import UserError
 from .explain import explain
 from .io.progress import bar, say, silent
@@ -161,7 +162,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
         splits = data if isinstance(data, Mapping) else {"test": data}
         lists = {name: list(rows) for name, rows in splits.items() if name != "train"}
         loaded = task.from_rows(lists, task.Settings(), 0, model)
-        return _noted(ScoredRows(loaded, "rows in memory", loaded.identity().get("fingerprint", ""), trained=False))
+        return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
     saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
     folder = Path(data) if data is not None else saved.data_folder if saved else None
     if folder is None:
@@ -220,7 +221,9 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
     for split, rows in lists.items():
         if not rows:
             raise UserError(f"data: found no rows in {split!r}; expected at least one")
-    return get_task(run.task).data.from_rows(lists, run.data_settings, run.seed)
+    loaded = get_task(run.task).data.from_rows(lists, run.data_settings, run.seed)
+    loaded.about = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(lists)}
+    return loaded
 
 
 def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,20 @@ from edge_transformer.bench.results import Bench, Measurement
 from edge_transformer.bench.sizes import DECODE, SEQ2SEQ, SEQ2SEQ_MEMORY, TOKEN, Configuration, Size
 from edge_transformer.bench.tables import tables
 from edge_transformer.bench.timing import Watch
-from edge_transformer.bench.translation import CACHED, DECODING, HIDDEN_AGAIN, LAYERS_AGAIN, RECOMPUTED, decode_action, seq2seq_action, seq2seq_floor, slices, sources_of, targets_of, token_action
+from edge_transformer.bench.translation import (
+    CACHED,
+    DECODING,
+    HIDDEN_AGAIN,
+    LAYERS_AGAIN,
+    RECOMPUTED,
+    decode_action,
+    seq2seq_action,
+    seq2seq_floor,
+    slices,
+    sources_of,
+    targets_of,
+    token_action,
+)
 from edge_transformer.bench.work import STEP
 from edge_transformer.nn import feed_forward
 from edge_transformer.nn.decoder import EdgeSeq2Seq

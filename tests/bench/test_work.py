@@ -13,7 +13,20 @@ from torch import nn
 from edge_transformer.bench import work
 from edge_transformer.bench.sizes import CLUTRR_TEST, CLUTRR_TRAIN, PAPER, Configuration, Size
 from edge_transformer.bench.timing import Watch
-from edge_transformer.bench.work import BOTH, FLOYDNET, FORWARD, STEP, Floor, attention_action, expected_bytes, floydnet_action, floydnet_missing, step_action, two_at_once, with_threads
+from edge_transformer.bench.work import (
+    BOTH,
+    FLOYDNET,
+    FORWARD,
+    STEP,
+    Floor,
+    attention_action,
+    expected_bytes,
+    floydnet_action,
+    floydnet_missing,
+    step_action,
+    two_at_once,
+    with_threads,
+)
 from edge_transformer.errors import UserError
 from edge_transformer.ops.attention import ENGINES, resolve_engine
 from products import Products

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edge_transformer.data.batching import POOL_BATCHES, GraphBatch, GraphTable, batches_by_length, batches_by_words, count_by_words, shuffled_batches
+from edge_transformer.data.batching import (
+    POOL_BATCHES,
+    GraphBatch,
+    GraphTable,
+    batches_by_length,
+    batches_by_words,
+    count_by_words,
+    shuffled_batches,
+)
 
 Edge = tuple[int, int, int]
 Row = tuple[int, list[Edge], tuple[int, int], int]  # size, edges, query, answer

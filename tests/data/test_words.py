@@ -8,7 +8,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.vocab import END, LETTERS_AT_AN_END, MOST_LETTERS, PADDING, START, UNKNOWN, UNKNOWN_LETTER, Lexicon, WordTypes
+from edge_transformer.data.vocab import (
+    END,
+    LETTERS_AT_AN_END,
+    MOST_LETTERS,
+    PADDING,
+    START,
+    UNKNOWN,
+    UNKNOWN_LETTER,
+    Lexicon,
+    WordTypes,
+)
 
 SENTENCES = [["The", "cat", "saw", "the", "dog"], ["the", "cats", "ran"], ["x"]]
 

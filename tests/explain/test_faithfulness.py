@@ -14,7 +14,18 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, Story
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
-from edge_transformer.explain.faithfulness import ProofScores, Scores, answers_without, balanced_proof, gold_rules, gold_triangles, other_triangles, random_strengths, score, uniform_agreement
+from edge_transformer.explain.faithfulness import (
+    ProofScores,
+    Scores,
+    answers_without,
+    balanced_proof,
+    gold_rules,
+    gold_triangles,
+    other_triangles,
+    random_strengths,
+    score,
+    uniform_agreement,
+)
 from edge_transformer.explain.proof import Derivation, TracedStories, check_model, explain_stories
 from edge_transformer.tasks.relations.model import RelationModel
 

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io import records
-from edge_transformer.io.records import MAX_LINE_BYTES, Record, append_record, is_fraction, latest_runs, read_records, run_key
+from edge_transformer.io.records import (
+    MAX_LINE_BYTES,
+    Record,
+    append_record,
+    is_fraction,
+    latest_runs,
+    read_records,
+    run_key,
+)
 
 EXAMPLE = Record(
     task="clutrr",

@@ -7,7 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from edge_transformer.nn.encoder import Encoded
-from edge_transformer.nn.heads import AttentionParentHead, Biaffine, BiaffineLabelHead, EdgeLabelHead, NodeLabelHead, ParentHead, PooledHead, QueryEdgeHead
+from edge_transformer.nn.heads import (
+    AttentionParentHead,
+    Biaffine,
+    BiaffineLabelHead,
+    EdgeLabelHead,
+    NodeLabelHead,
+    ParentHead,
+    PooledHead,
+    QueryEdgeHead,
+)
 
 BATCH, N, DIM, LABELS = 2, 3, 4, 5
 MASK = torch.tensor([[True, True, True], [True, False, True]])

@@ -31,7 +31,14 @@ from attention_cases import (
 )
 from edge_transformer.ops import native
 from edge_transformer.ops.einsum import einsum_attention
-from edge_transformer.ops.native import native_attention, native_attention_packed, packed_backward, packed_forward, separate_backward, separate_forward
+from edge_transformer.ops.native import (
+    native_attention,
+    native_attention_packed,
+    packed_backward,
+    packed_forward,
+    separate_backward,
+    separate_forward,
+)
 
 pytestmark = needs_kernels
 SEED = torch.tensor([20211228])

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from edge_transformer.data.trees.conllu import DependencySentence, read_conllu_lines
-from edge_transformer.splits.compounds import PartsBuilder, text_atoms, text_compounds, tree_atoms, tree_compounds, word_classes
+from edge_transformer.splits.compounds import (
+    PartsBuilder,
+    text_atoms,
+    text_compounds,
+    tree_atoms,
+    tree_compounds,
+    word_classes,
+)
 
 TREE = """\
 1\tAnn\t_\tPROPN\tNNP\t_\t2\tnsubj\t_\t_

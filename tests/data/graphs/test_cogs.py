@@ -11,7 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs.cogs import GENERALISATIONS, MAX_LINE, SPLITS, CogsData, CogsRow, cogs_files, holds_cogs, read_cogs, read_cogs_graphs, read_row_lines, read_rows
+from edge_transformer.data.graphs.cogs import (
+    GENERALISATIONS,
+    MAX_LINE,
+    SPLITS,
+    CogsData,
+    CogsRow,
+    cogs_files,
+    holds_cogs,
+    read_cogs,
+    read_cogs_graphs,
+    read_row_lines,
+    read_rows,
+)
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import read_token_graphs, write_token_graphs
 from edge_transformer.errors import DataError, UserError

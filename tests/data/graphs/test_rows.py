@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs.rows import MAX_COLUMNS, MAX_TOKENS, TokenGraph, read_token_graph_lines, read_token_graphs, tokens_from_json, write_token_graphs
+from edge_transformer.data.graphs.rows import (
+    MAX_COLUMNS,
+    MAX_TOKENS,
+    TokenGraph,
+    read_token_graph_lines,
+    read_token_graphs,
+    tokens_from_json,
+    write_token_graphs,
+)
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import MAX_LINE
 

@@ -16,7 +16,17 @@ from rdflib.plugins.sparql.parser import parseQuery
 
 from edge_transformer.data.pairs.cfq import read_cfq_rows
 from edge_transformer.data.pairs.rows import Pair, read_pair_file
-from edge_transformer.data.pairs.sparql import MOST_LOOKS, _Labelling, are_words_of_queries, canonical, detokenise, parse, runnable, same_query, tokenise
+from edge_transformer.data.pairs.sparql import (
+    MOST_LOOKS,
+    _Labelling,
+    are_words_of_queries,
+    canonical,
+    detokenise,
+    parse,
+    runnable,
+    same_query,
+    tokenise,
+)
 from official_data import benchmark
 
 

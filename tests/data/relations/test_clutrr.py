@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clutrr_rows import ROW, STORY, read_row, write_rows
-from edge_transformer.data.relations.clutrr import COLUMNS, REQUIRED_COLUMNS, clutrr_files, read_clutrr, read_stories, write_clutrr
+from edge_transformer.data.relations.clutrr import (
+    COLUMNS,
+    REQUIRED_COLUMNS,
+    clutrr_files,
+    read_clutrr,
+    read_stories,
+    write_clutrr,
+)
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, RelationRows, Story
 from edge_transformer.errors import UserError

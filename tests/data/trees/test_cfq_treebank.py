@@ -12,7 +12,14 @@ from hypothesis import given, settings
 
 from cfq_questions import cfq_questions
 from edge_transformer.data.trees.cfq import CfqParser, NotCovered
-from edge_transformer.data.trees.cfq_treebank import MAX_LINE, Account, conllu_sentence, derive, question_files, read_questions
+from edge_transformer.data.trees.cfq_treebank import (
+    MAX_LINE,
+    Account,
+    conllu_sentence,
+    derive,
+    question_files,
+    read_questions,
+)
 from edge_transformer.errors import DataError, UserError
 
 QUESTIONS = ["Did M0 influence M1", "Who ate M0", "Was M0 M1 ' s director"]

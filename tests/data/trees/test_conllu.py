@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.trees.conllu import MAX_LINE, DependencySentence, read_conllu, read_conllu_lines, tree_problem, write_conllu
+from edge_transformer.data.trees.conllu import (
+    MAX_LINE,
+    DependencySentence,
+    read_conllu,
+    read_conllu_lines,
+    tree_problem,
+    write_conllu,
+)
 from edge_transformer.errors import DataError, UserError
 from official_data import benchmark
 

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.trees.folder import read_treebank, treebank_files, treebank_paths, treebank_split_names, treebank_splits
+from edge_transformer.data.trees.folder import (
+    read_treebank,
+    treebank_files,
+    treebank_paths,
+    treebank_split_names,
+    treebank_splits,
+)
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.files import fingerprint
 from edge_transformer.tasks.trees.data import TreeData

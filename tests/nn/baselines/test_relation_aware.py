@@ -12,7 +12,12 @@ from torch.nn import functional as F
 
 from edge_transformer.nn.baselines.config import RelationAwareConfig, TransformerConfig
 from edge_transformer.nn.baselines.relation_aware import RelationAwareTransformer, RelationUpdatingTransformer
-from edge_transformer.nn.baselines.transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack
+from edge_transformer.nn.baselines.transformer import (
+    RelationAwareAttention,
+    Relations,
+    RelativePositions,
+    TransformerStack,
+)
 
 DIM, HEADS, WIDTH = 12, 3, 4
 

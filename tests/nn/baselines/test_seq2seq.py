@@ -9,7 +9,13 @@ import torch
 from torch import nn
 
 from edge_transformer.nn.baselines.config import NORMS
-from edge_transformer.nn.baselines.seq2seq import FIRST_TARGETS, CausalAttention, Seq2SeqTransformerConfig, TransformerSeq2Seq, UniversalSeq2SeqTransformerConfig
+from edge_transformer.nn.baselines.seq2seq import (
+    FIRST_TARGETS,
+    CausalAttention,
+    Seq2SeqTransformerConfig,
+    TransformerSeq2Seq,
+    UniversalSeq2SeqTransformerConfig,
+)
 from edge_transformer.nn.baselines.transformer import RelativePositions
 from edge_transformer.nn.encoder import RECOMPUTE
 from seq2seq_cases import (
