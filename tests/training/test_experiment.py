@@ -132,7 +132,7 @@ def test_a_run_that_another_process_gave_up_is_taken_over(file: Path, tmp_path: 
     assert held is not None
     _advance(run, [run], 1, tmp_path / "results.jsonl")
     assert (run.state, run.process) == ("elsewhere", None)
-    held.close()
+    held.release()
     _advance(run, [run], 0, tmp_path / "results.jsonl")
     assert run.state == "waiting"
 

@@ -139,7 +139,7 @@ def test_the_trial_of_a_killed_process_is_continued_and_that_of_a_living_one_lef
     trial, held = chosen
     other = Search(Sweep.read(file), file.parent / "runs")
     assert other._choose() is None, "the only trial is being worked on"
-    held.close()  # as the end of a process does
+    held.release()  # as the end of a process does
     found, _ = search(file)
     [best] = found.best()
     assert best.params == trial.params

@@ -275,7 +275,7 @@ def _is_locked(run: Run) -> bool:
         return False
     held = lock(run.folder / LOCK_FILE)
     if held is not None:
-        held.close()
+        held.release()
     return held is None
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import UserError
-from ..io.files import replacing, write_json
+from ..io.files import lock, replacing, write_json
 from ..io.streams import read_json
 from ..nn.config import to_dict
 from ..tasks.base import RUN_FILE
@@ -33,15 +33,13 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.checkpoint = self.path / CHECKPOINT_FILE
-        self._lock = FileLock(self.path / LOCK_FILE, timeout=0)
+        self._lock: BaseFileLock | None = None
 
     def claim(self, mine: SavedRun) -> None:
         """Take an empty folder, or one that holds the same run; refuse one that holds anything else."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise UserError(f"{self.path}: another process is training in this folder") from error
+        self._lock = lock(self.path / LOCK_FILE)
+        if self._lock is None:
+            raise UserError(f"{self.path}: another process is training in this folder")
         try:
             self._check(mine)
         except UserError:
@@ -69,7 +67,8 @@ class RunFolder:
 
     def release(self) -> None:
         """Let another process train in this folder; the end of this process does the same."""
-        self._lock.release(force=True)
+        if self._lock is not None:
+            self._lock.release()
 
     def write_status(self, step: int, steps: int, minutes: float, history: Sequence[Mapping[str, Any]]) -> None:
         """What an observer needs: how far the run is, and its scores so far."""
