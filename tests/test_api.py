@@ -191,8 +191,8 @@ def test_training_in_a_thread_works() -> None:
 
 
 def test_help_does_not_import_pytorch() -> None:
-    code = "import sys; sys.argv = ['x', '--help']\nfrom edge_transformer.cli import app\n"
-    code += "try: app.main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    code = "import sys; sys.argv = ['x', '--help']\nfrom edge_transformer.__main__ import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
     environment = {**os.environ, "PYTHONPATH": str(Path(et.__file__).parents[1])}
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)

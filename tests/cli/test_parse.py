@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from edge_transformer.cli import app as cli
+from edge_transformer import __main__ as cli
 from edge_transformer.cli import parse as parse_cli
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from edge_transformer.cli import app as cli
+from edge_transformer import __main__ as cli
 
 SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
 

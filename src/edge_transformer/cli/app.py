@@ -1,17 +1,13 @@
-"""The command line: all commands, and how they end. Slow imports happen inside the commands."""
+"""The command line: all commands by name. Slow imports happen inside the commands."""
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from ..errors import UserError
 from . import data, demo, evaluate, experiments, explain, info, machine, parse, predict, splits, train, translate
-from .options import EXIT_USER_ERROR
 
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -73,27 +69,3 @@ def options(
     ] = False,
 ) -> None:
     """Edge Transformers: a vector on every pair of nodes, updated by triangular attention."""
-
-
-def main() -> None:
-    """Run the command line; what a user can act on ends with one line and exit code 2.
-
-    Typer itself ends with exit code 130 after Ctrl-C, and with 1 where the reader of our output has gone.
-    """
-    # Importing PyTorch makes objects by the hundred thousand, all to stay. To look for garbage among them every 700 of
-    # them takes a tenth of the start.
-    gc.set_threshold(50_000)
-    try:
-        app()
-    except UserError as error:
-        _end_with(f"{error}")
-    except OSError as error:  # a full disk, a folder that may not be written to
-        _end_with(f"{error.filename}: {error.strerror}" if error.filename else f"{error}")
-
-
-def _end_with(message: str) -> NoReturn:
-    """The message may quote names of a user's files and data, which must not move the cursor."""
-    from ..draw.arcs import visible
-
-    print(f"error: {visible(message)}", file=sys.stderr)
-    sys.exit(EXIT_USER_ERROR)

@@ -21,7 +21,7 @@ RunArgument = Annotated[
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
 
-EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
+EXIT_INTERRUPTED = 130
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
 out = Console(highlight=False)

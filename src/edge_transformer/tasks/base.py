@@ -47,8 +47,19 @@ class TaskModel(nn.Module, ABC):
     Options: ClassVar[type] = NoOptions
     kinds: ClassVar[Mapping[str, Kind]] = KINDS  # what `model.kind` may be
     task: str = ""  # the name it is registered by; training and loading set it
-    record: Record | None = None  # of the run that trained it: scores, settings, minutes
     folder: Path | None = None  # where it was loaded from, or trained
+    _record: Record | None = None
+
+    @property
+    def record(self) -> Record | None:
+        """The record of the run that trained the model: scores, settings, minutes. None where there is none."""
+        if self._record is None and self.folder is not None and (self.folder / RECORD_FILE).exists():
+            self._record = read_record(self.folder / RECORD_FILE)
+        return self._record
+
+    @record.setter
+    def record(self, record: Record | None) -> None:
+        self._record = record
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -372,7 +383,6 @@ def load(path: str | Path) -> TaskModel:
         message = " ".join(str(error).split())
         raise UserError(f"{folder / WEIGHTS_FILE}: not the weights that {CONFIG_FILE} describes: {message}") from error
     model.task, model.folder = name, folder
-    model.record = read_record(folder / RECORD_FILE) if (folder / RECORD_FILE).exists() else None
     return model.eval()
 
 
