@@ -32,7 +32,6 @@ _HOMES = {
     "TreeParser": "tasks.trees.model",
     "UserError": "errors",
     "evaluate": "api",
-    "explain": "explain",
     "load": "tasks.base",
     "register_task": "tasks.base",
     "train": "api",
@@ -66,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a room, such as edge_transformer.nn
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a room; `explain` is one that can be called
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
