@@ -68,8 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_trainer(data: Path, out: Path, preset: str = "cogs/cpu", **changes: Any) -> Trainer:
-    task = preset.partition("/")[0]
-    run = RunConfig.from_preset(task, preset, {**TINY, **changes}, seed=3)
+    run = RunConfig.from_preset("graphs", preset, {**TINY, **changes}, seed=3)
     return Trainer(run, run.load_data(data), out, Hardware("cpu", threads=1), "a command")
 
 
@@ -83,7 +82,25 @@ def test_what_is_read(folder: Path) -> None:
     assert tuple(data.columns) == COLUMNS
     assert data.midway_rows() == 5
     assert list(data.columns["verb_name"]) == ["", "run", "say", "sleep", "smile"]
-    assert data.identity()["fingerprint"] == GraphData.fingerprint(folder)
+    assert data.identity() == {
+        "name": folder.name,
+        "fingerprint": GraphData.fingerprint(folder),
+        "train_rows": 25,
+        "corpus": "cogs",
+    }
+
+
+def test_other_files_of_the_official_folder_change_nothing(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / folder.name)
+    for name in ("test_seqtag.jsonl", "notes.jsonl", "cases.json"):
+        (tmp_path / folder.name / name).write_text('{"tokens": ["Emma"], "parent": [-1]}\n')
+    data, more = (GraphData.load(each, GraphSettings(), 1) for each in (folder, tmp_path / folder.name))
+    assert more.identity() == data.identity()
+    assert list(more._splits) == ["dev", "test", "gen"]
+    assert GraphData.fingerprint(tmp_path / folder.name) == GraphData.fingerprint(folder)
+    write_token_graphs(tmp_path / folder.name / "train.jsonl", [TokenGraph(("Emma",), (0,), {})])
+    with pytest.raises(DataError, match=r"test_seqtag\.jsonl:1"):  # a folder of your own, and a file to test on
+        GraphData.load(tmp_path / folder.name, GraphSettings(), 1)
 
 
 def test_gen_is_left_unread_on_demand(folder: Path, tmp_path: Path) -> None:
@@ -112,12 +129,19 @@ def test_a_trained_model_is_scored_on_what_there_is(folder: Path, tmp_path: Path
     assert set(GraphData.load(tmp_path, GraphSettings(gen=False), 1, model)._splits) == {"gen"}
     assert set(GraphData.load(folder, GraphSettings(gen=False), 1, model)._splits) == {"dev", "test", "gen"}
     (tmp_path / "gen.tsv").unlink()
-    with pytest.raises(UserError, match=r"found no files; expected a COGS folder with train\.tsv, dev\.tsv"):
-        GraphData.load(tmp_path, GraphSettings(), 1, model)
-    with pytest.raises(UserError, match=r"found no train\.tsv"):
-        GraphData.fingerprint(tmp_path)
-    with pytest.raises(UserError, match="no such folder"):
+    forms = r"train\.jsonl and test\.jsonl, or the files of COGS: train\.tsv, dev\.tsv, test\.tsv, gen\.tsv$"
+    for names in ([], ["notes.tsv", "notes.jsonl", "train.txt"]):  # whatever else is there
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(UserError, match=f"{tmp_path.name}: found no files of graphs; expected {forms}"):
+            GraphData.load(tmp_path, GraphSettings(), 1, model)
+        with pytest.raises(UserError, match=f"{tmp_path.name}: found no files of graphs; expected {forms}"):
+            GraphData.fingerprint(tmp_path)
+    with pytest.raises(UserError, match=f"nowhere: no such folder; expected one with {forms}"):
         GraphData.fingerprint(tmp_path / "nowhere")
+    shutil.copy(folder / "gen.tsv", tmp_path)
+    with pytest.raises(UserError, match=r"found no train\.tsv; expected a COGS folder with train\.tsv, dev\.tsv"):
+        GraphData.fingerprint(tmp_path)
 
 
 # --- score ------------------------------------------------------------------------------------------------------------
@@ -221,7 +245,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
 
 def test_two_processes_take_the_same_step_as_one(folder: Path, tmp_path: Path) -> None:
-    two_processes.assert_same_step("cogs", folder, {**TINY, "model.dropout": 0.0, "train.epochs": 1}, tmp_path)
+    two_processes.assert_same_step("graphs", folder, {**TINY, "model.dropout": 0.0, "train.epochs": 1}, tmp_path)
 
 
 def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
@@ -270,6 +294,7 @@ def test_graphs_of_your_own(tmp_path: Path) -> None:
     again = GraphData.load(data, GraphSettings(), 1, trainer.model)
     assert set(again._splits) == {"test-easy"}
     assert GraphData.fingerprint(data) == record.data["fingerprint"]
+    assert "corpus" not in record.data
     assert set(GraphData.load(data, GraphSettings(test=False), 1)._splits) == set()
 
 

@@ -72,9 +72,7 @@ class GraphFolder:
     fingerprint: str  # of all files of the folder, read or not
     splits: dict[str, list[TokenGraph]]
     corpus: str = ""  # "cogs" for the official files
-    forms: Mapping[str, Sequence[str]] = field(
-        default_factory=dict
-    )  # the logical forms of the rows, where they have any
+    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of the rows, where they have logical forms
 
 
 def read_graph_folder(
@@ -100,6 +98,7 @@ def read_graph_folder(
         splits = {split: [_converted(row, progress) for row in rows] for split, rows in data.splits.items()}
         forms = {split: [row.logical_form for row in rows] for split, rows in data.splits.items()}
         return GraphFolder(data.name, fingerprint(there), splits, "cogs", forms)
+    _require_some_files(folder)
     files = jsonl_files(folder, training, testing)
     chosen = {split: path for split, path in files.items() if not split.startswith(tuple(unread) or ("\0",))}
     return GraphFolder(folder.resolve().name, fingerprint(files.values()), read_splits(chosen, columns, progress))
@@ -125,13 +124,25 @@ def graph_fingerprint(folder: str | Path, training: bool = True, testing: bool =
     """The hash of a folder's files, without reading their rows."""
     if _has_cogs_files(folder):
         return fingerprint(cogs_files(folder, training))
+    _require_some_files(folder)
     return fingerprint(jsonl_files(folder, training, testing).values())
 
 
 def _has_cogs_files(folder: str | Path) -> bool:
-    """Whether a folder has tables and no JSON lines."""
+    """Whether a folder has tables and no JSON lines of the same names: the official one has other JSON lines too."""
+    tables, lines = (
+        any((Path(folder) / f"{split}{ending}").is_file() for split in SPLITS) for ending in (".tsv", ".jsonl")
+    )
+    return tables and not lines
+
+
+def _require_some_files(folder: str | Path) -> None:
+    """Say which forms a folder may have, where it has neither."""
     folder = Path(folder)
-    return not any(folder.glob("*.jsonl")) and any((folder / f"{split}.tsv").is_file() for split in SPLITS)
+    if not folder.is_dir() or not jsonl_files(folder, training=False, testing=False):
+        found = "found no files of graphs; expected" if folder.is_dir() else "no such folder; expected one with"
+        official = ", ".join(f"{split}.tsv" for split in SPLITS)
+        raise UserError(f"{folder}: {found} train.jsonl and test.jsonl, or the files of COGS: {official}")
 
 
 def _converted(row: CogsRow, progress: Callable[[int], None] | None) -> TokenGraph:
