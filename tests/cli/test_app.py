@@ -91,7 +91,7 @@ def test_train(trained: tuple[Path, Result], families: Path) -> None:
     folder, result = trained
     assert {"config.json", "model.safetensors", "record.json", "run.json"} <= {path.name for path in folder.iterdir()}
     assert f"saved in {folder} after " in result.out
-    assert "clutrr/cpu, seed 4" in result.out
+    assert "relations/cpu, seed 4" in result.out
     assert set(scores(result.out)) == {"k=2", "k=3", "k=4", "loss"}
     [line] = (folder.parent / "results.jsonl").read_text().splitlines()
     record = json.loads(line)
@@ -99,7 +99,7 @@ def test_train(trained: tuple[Path, Result], families: Path) -> None:
     assert record["overrides"] == TINY
     assert record["data"]["name"] == "families"
     assert record["command"].startswith(
-        f"edge-transformer train relations --data {families} --preset clutrr/cpu --set "
+        f"edge-transformer train relations --data {families} --preset relations/cpu --set "
     )
     shown = scores(result.out)
     assert shown["k=4"] == f"{100 * record['metrics']['k=4']:.1f}"
@@ -203,18 +203,18 @@ def test_predict_names_the_broken_line(line: str, message: str, trained: tuple[P
     ("arguments", "message"),
     [
         (["chess"], "unknown task 'chess'; known are relations"),
-        (["clutrr", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
-        (["clutrr", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
-        (["clutrr", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
-        (["clutrr", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
-        (["clutrr", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
-        (["clutrr", "--set", "train.lr=-1"], "train: lr must not be negative"),
-        (["clutrr", "--set", "dim=8"], "--set dim: found no section"),
-        (["clutrr", "--set", "model.dim"], "--set model.dim: found no '='"),
-        (["clutrr", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
-        (["clutrr", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
-        (["clutrr", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
-        (["clutrr", "--precision", "half"], "hardware: precision='half' is not known"),
+        (["relations", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
+        (["relations", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
+        (["relations", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
+        (["relations", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
+        (["relations", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
+        (["relations", "--set", "train.lr=-1"], "train: lr must not be negative"),
+        (["relations", "--set", "dim=8"], "--set dim: found no section"),
+        (["relations", "--set", "model.dim"], "--set model.dim: found no '='"),
+        (["relations", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
+        (["relations", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
+        (["relations", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
+        (["relations", "--precision", "half"], "hardware: precision='half' is not known"),
     ],
 )
 def test_mistakes_in_training(arguments: list[str], message: str, families: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def model() -> RelationModel:
 @pytest.fixture(scope="module")
 def saved(model: RelationModel, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    save_model(model, "clutrr", folder)
+    save_model(model, "relations", folder)
     return str(folder)
 
 

@@ -14,8 +14,9 @@ pytest.importorskip("resource", reason="the system does not count page faults")
 COUNT_FAULTS = """
 import resource
 import torch
-import edge_transformer.train  # as in training: the heap of a process that has just begun has no room for small things
-from edge_transformer.process import keep_freed_memory
+# As in training: the heap of a process that has just begun has no room for small things.
+import edge_transformer.training.trainer
+from edge_transformer.io.process import keep_freed_memory
 
 torch.set_num_threads(1)
 told = {keep} and keep_freed_memory()

@@ -27,7 +27,7 @@ from edge_transformer.io.records import (
 )
 
 EXAMPLE = Record(
-    task="clutrr",
+    task="relations",
     data={"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4", "rows": 12064},
     model="edge",
     preset="clutrr/cpu",
@@ -37,7 +37,7 @@ EXAMPLE = Record(
     minutes=41.5,
     threads=1,
     versions={"torch": "2.13.0"},
-    command="edge-transformer train clutrr --preset clutrr/cpu --seed 1",
+    command="edge-transformer train relations --preset clutrr/cpu --seed 1",
     finished="2025-03-01T12:00:00+00:00",
 )
 
@@ -97,7 +97,7 @@ def test_key_is_what_defines_a_run() -> None:
     renamed = replace(same, data={**EXAMPLE.data, "name": "a copy"}, overrides={"tied": True, "lr": 1e-3})
     assert same.key == renamed.key == EXAMPLE.key
     others = [
-        replace(EXAMPLE, task="cogs"),
+        replace(EXAMPLE, task="graphs"),
         replace(EXAMPLE, data={**EXAMPLE.data, "fingerprint": "0a1c"}),
         replace(EXAMPLE, data={**EXAMPLE.data, "train_k": "2,3"}),
         replace(EXAMPLE, preset="clutrr/paper"),
@@ -111,7 +111,8 @@ def test_key_is_what_defines_a_run() -> None:
 def test_key_of_a_run_with_all_its_settings_is_known_before_it_runs() -> None:
     sections = {"model": {"dim": 64, "tied": True}, "data": {"train_k": [2, 3]}}
     record = replace(EXAMPLE, settings=sections)
-    assert record.key == run_key("clutrr", "0a1b", {"data": {"train_k": [2, 3]}, "model": {"tied": True, "dim": 64}}, 1)
+    in_another_order = {"data": {"train_k": [2, 3]}, "model": {"tied": True, "dim": 64}}
+    assert record.key == run_key("relations", "0a1b", in_another_order, 1)
     assert record.key == replace(record, preset="mine.yaml", overrides={}).key  # the same settings by another name
     assert record.key != replace(record, settings={**sections, "model": {"dim": 128, "tied": True}}).key
     assert record.key != EXAMPLE.key

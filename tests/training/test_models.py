@@ -26,7 +26,7 @@ def model() -> RelationModel:
 
 
 def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -> None:
-    save_model(model, "clutrr", tmp_path / "model")
+    save_model(model, "relations", tmp_path / "model")
     loaded = et.load(tmp_path / "model")
     assert not loaded.training
     assert loaded.predict([QUESTION]) == model.eval().predict([QUESTION])
@@ -47,7 +47,7 @@ def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
         UserError, match=r"config\.json: its training has not finished; the command that started it goes on"
     ):
         et.load(tmp_path)
-    save_model(model, "clutrr", tmp_path)
+    save_model(model, "relations", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
 
     def expect(changed: object, message: str) -> None:

@@ -17,10 +17,9 @@ from edge_transformer.training.config import RunConfig, TrainConfig
 from edge_transformer.training.presets import load_preset, override, parse_changes, preset_names, read_yaml, yaml_value
 
 DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides its settings
-    "clutrr": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
-    "cogs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
-    "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"]}},
-    "dependency": {
+    "relations": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
+    "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
+    "trees": {
         "lexicon": {"words": ["Emma", "ran"], "letters": "aemn", "lower_case": True},
         "labels": ["nsubj", "root"],
         "root_label": "root",

@@ -21,6 +21,7 @@ from edge_transformer.errors import UserError
 from edge_transformer.training import sweep as sweeping
 from edge_transformer.training.sweep import Search, Sweep, counted
 from edge_transformer.training.trainer import Trainer
+from experiment_cases import COMMITTED_SWEEPS, name_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {
@@ -36,7 +37,6 @@ SPACE = {
     "model.heads": {"low": 1, "high": 2},
     "train.lr": {"low": 1e-4, "high": 2e-3, "log": True},
 }
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_ranges_of_whole_numbers_and_others(file: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "experiments").glob("*sweep*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", COMMITTED_SWEEPS, ids=name_of)
 def test_committed_sweeps_can_be_read(path: Path) -> None:
     sweep = Sweep.read(path)
     for dim in range(200, 401, 40):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -228,7 +227,7 @@ def test_ctrl_c_ends_scoring_which_begins_anew_later(
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:
     # Dropout and random depth are drawn by each process for itself.
     same_on_all = {**TINY, "model.dropout": 0.0, "model.min_layers": "null", "train.epochs": 1}
-    two_processes.assert_same_step("clutrr", families, same_on_all, tmp_path)
+    two_processes.assert_same_step("relations", families, same_on_all, tmp_path)
 
 
 def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) -> None:
@@ -253,35 +252,6 @@ def test_data_may_be_moved_before_a_run_is_resumed(families: Path, tmp_path: Pat
     (tmp_path / "moved/1.4_test.csv").unlink()
     with pytest.raises(UserError, match="holds another run; its data is"):
         make_trainer(tmp_path / "moved", tmp_path / "run")
-
-
-def test_a_run_of_before_goes_on_unless_a_default_has_changed(
-    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = make_trainer(families, tmp_path / "run")
-    trainer.save_checkpoint()
-    trainer.release_folder()
-    path = tmp_path / "run/run.json"
-    values = json.loads(path.read_text())
-    for name in ("data_folder", "precision"):
-        del values[name]
-    for section, names in (("model", ("tied", "key", "norm")), ("train", ("clip",)), ("data", ("held_out", "train_k"))):
-        for name in names:
-            del values["settings"][section][name]
-    values["data_identity"]["distinct"] = False  # a setting that is no more
-    path.write_text(json.dumps(values))
-    monkeypatch.setattr(TrainConfig.__init__, "__defaults__", _with(TrainConfig, clip=5.0))
-    with pytest.raises(UserError, match=r"holds another run; its train\.clip is 1\.0, this one's is 5\.0"):
-        make_trainer(families, tmp_path / "run")
-    monkeypatch.undo()
-    make_trainer(families, tmp_path / "run").release_folder()
-    assert json.loads(path.read_text())["data_folder"] == str(families)
-
-
-def _with(cls: type, **changed: Any) -> tuple[Any, ...]:
-    """The defaults of a dataclass's arguments, some of them changed."""
-    defaults = [field for field in dataclasses.fields(cls) if field.default is not dataclasses.MISSING]
-    return tuple(changed.get(field.name, field.default) for field in defaults)
 
 
 def test_what_a_killed_process_was_writing_is_no_obstacle(families: Path, tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ def test_more_rows_continue_the_same_stories() -> None:
 
 DIGEST = """
 import hashlib
-from edge_transformer.data.kinship import generate
+from edge_transformer.data.relations.generate import generate
 stories = generate((2, 3, 4), (2, 3, 4, 7, 10), 300, 42, test_rows=20)
 print(hashlib.sha256(repr(stories).encode()).hexdigest())
 """

@@ -19,7 +19,7 @@ from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.data import RelationData
 from edge_transformer.tasks.relations.model import RelationModel, labelled_edges
 from edge_transformer.training.config import RunConfig
-from relation_cases import CPU, MODEL, as_json, question, single
+from relation_cases import MODEL, as_json, question, single
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 stories, data, model = relation_cases.stories, relation_cases.data, relation_cases.model  # the fixtures
@@ -174,19 +174,6 @@ def test_unknown_kind_of_model(data: RelationData) -> None:
 # --- options of the model ---------------------------------------------------------------------------------------------
 
 
-def test_the_loss_of_every_layer(data: RelationData) -> None:
-    torch.manual_seed(1)
-    model = data.new_model({**MODEL, "layers": 3, "min_layers": 2, "layer_loss": True})
-    (batch, *_) = data.batches(torch.arange(10))
-    expected = []
-    for layers in (2, 3):
-        same = data.new_model({**MODEL, "layers": layers})
-        same.load_state_dict(model.state_dict())
-        expected.append(data.loss(same, batch, CPU))
-    torch.testing.assert_close(data.loss(model, batch, CPU), torch.stack(expected).mean())
-    assert model(batch.labels, batch.query).dim() == 2  # answers come from the last layer alone
-
-
 def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
     model = data.new_model({**MODEL, "inverse_edges": True})
     assert len(model.input.embedding.weight) == 2 * len(data.relations) + 2
@@ -196,14 +183,8 @@ def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
     torch.testing.assert_close(again(batch.labels, batch.query), model(batch.labels, batch.query))
 
 
-def test_only_the_edge_transformer_is_read_at_every_layer(data: RelationData) -> None:
-    with pytest.raises(UserError, match=r"model\.layer_loss: only the Edge Transformer"):
-        data.new_model({"kind": "rat", "dim": 16, "heads": 2, "layers": 2, "layer_loss": True})
-
-
 def test_options_are_settings_like_others() -> None:
     run = RunConfig.from_preset("relations", "clutrr/cpu", {"model.inverse_edges": True}, seed=1)
     assert run.settings["model"]["inverse_edges"] is True
-    assert run.settings["model"]["layer_loss"] is False
     with pytest.raises(UserError, match="inverse_edges"):
         RunConfig.from_preset("relations", "clutrr/cpu", {"model.inverse_edges": "yes"}, seed=1)

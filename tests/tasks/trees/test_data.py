@@ -215,7 +215,7 @@ def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: i
 def test_two_processes_take_the_same_steps_as_one(trees: list[DependencySentence], tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5])
     nothing_drawn = {"model.dropout": 0.0, "model.input_dropout": 0.0, "data.unknown": 0.0, "train.epochs": 2}
-    two_processes.assert_same_step("dependency", folder, {**TINY, **nothing_drawn}, tmp_path)
+    two_processes.assert_same_step("trees", folder, {**TINY, **nothing_drawn}, tmp_path)
 
 
 def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence], tmp_path: Path) -> None:
