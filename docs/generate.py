@@ -74,7 +74,11 @@ def command_options() -> str:
             if each.name == "help":
                 continue
             is_option = each.param_type_name == "option"
-            shown = ", ".join(f"`{option}`" for option in each.opts) if is_option else f"`{(each.metavar or each.name).upper()}`"
+            shown = (
+                ", ".join(f"`{option}`" for option in each.opts)
+                if is_option
+                else f"`{(each.metavar or each.name).upper()}`"
+            )
             rows.append((shown, one_line(each.help), _default(each)))
         parts.append(f"### {name}\n\n{table(('option', 'what', 'default'), rows)}")
     return "\n".join(parts)
