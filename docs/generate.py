@@ -1,7 +1,7 @@
 """Write the generated blocks of the documents: tables of commands, presets, settings and measurements.
 
-A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. Run `python docs/generate.py` after a change of the
-command line, a preset, a setting or a benchmark; a test says when it is due.
+A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. Run `python docs/generate.py` after a change of
+the command line, a preset, a setting, an example or a benchmark; a test says when it is due.
 """
 
 from __future__ import annotations
@@ -178,6 +178,10 @@ for _task in TASKS:
     BLOCKS[f"settings {_task}"] = lambda name=_task: task_settings(name)  # type: ignore[misc]
 
 
+for _example in sorted((ROOT / "examples").glob("*.py")):
+    BLOCKS[f"example {_example.stem}"] = lambda path=_example: f"```py\n{path.read_text(encoding='utf-8')}```\n"  # type: ignore[misc]
+
+
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
 
@@ -197,12 +201,11 @@ def experiments() -> str:
 
 @block
 def fingerprints() -> str:
-    from edge_transformer.training.records import read_records
-
     found: dict[tuple[str, str], str] = {}
     for path in sorted((ROOT / "results/records").glob("*.jsonl")):
-        for record in read_records(path):
-            found.setdefault((record.task, record.data["name"]), record.data["fingerprint"])
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            found.setdefault((record["task"], record["data"]["name"]), record["data"]["fingerprint"])
     rows = ((f"`{name}`", task, f"`{mark}`") for (task, name), mark in sorted(found.items()))
     return table(("data", "task", "fingerprint"), rows)
 
@@ -267,12 +270,46 @@ def decoding() -> str:
 
 
 @block
+def training_memory() -> str:
+    measured = json.loads((ROOT / "benchmarks/seq2seq.json").read_text(encoding="utf-8"))
+    of = {(each["part"], each["case"], each["name"]): each["ratio"] for each in measured["measurements"]}
+    rows = []
+    for name, step, memory in (
+        ("plain", "step", "native"),
+        ("with dropout", "step with dropout", None),
+        ("`--recompute hidden`", "hidden again", "hidden again"),
+        ("`--recompute layers`", None, "layers again"),
+    ):
+        time = "" if step is None else f"{of['seq2seq', 'cfq/paper, 6 layers, dropout 0.1', step]:.2f}"
+        space = "" if memory is None else f"{of['seq2seq-memory', 'cfq/paper, 6 layers', memory]:.2g}"
+        rows.append((name, time, space))
+    return table(("a step of `cfq/paper`", "time, of its products", "memory, of einsum"), rows, " rr")
+
+
+def _bench() -> Any:
+    from edge_transformer.bench import Bench
+
+    return Bench.read(ROOT / "benchmarks/speed.json")
+
+
+@block
+def speed_machine() -> str:
+    machine = _bench().machine
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['system']}"
+    return (
+        f"On {where}; PyTorch {machine['torch']}, Python {machine['python']}; engine `native`: "
+        f"{machine['engines']['native']['note']}. One thread and float32 unless said otherwise. Times are medians "
+        "after a warm-up; *spread* is the widest distance of a quartile from its median. Sizes: B graphs of n nodes, "
+        "edge states of width d in h heads.\n"
+    )
+
+
+@block
 def speed() -> str:
-    from edge_transformer.bench.results import Bench
     from edge_transformer.bench.tables import tables
 
     parts = []
-    for each in tables(Bench.read(ROOT / "benchmarks/speed.json")):
+    for each in tables(_bench()):
         title, _, about = each.title.partition(": ")
         shown = (f"### {title.capitalize()}: {about}", each.markdown(), " ".join(each.notes))
         parts.append("\n\n".join(filter(None, shown)))
