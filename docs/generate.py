@@ -96,12 +96,21 @@ def _default(parameter: Any) -> str:
 
 @block
 def presets() -> str:
+    """A row for each preset that is no variant of another; the names of its variants beside it."""
     from edge_transformer.training.presets import describe_preset, load_preset, preset_names
 
+    variants: dict[str, list[str]] = {}
+    for name in sorted(preset_names(), key=len):
+        base = next((known for known in variants if name.startswith(f"{known}-")), None)
+        if base is None:
+            variants[name] = []
+        else:
+            variants[base].append(name.removeprefix(base))
     rows = []
-    for name in preset_names():
-        rows.append((f"`{name}`", load_preset(name)["task"], first_sentence(describe_preset(name))))
-    return table(("preset", "task", "what"), rows)
+    for name, endings in sorted(variants.items()):
+        what = first_sentence(describe_preset(name))
+        rows.append((f"`{name}`", load_preset(name)["task"], what, " ".join(f"`{each}`" for each in sorted(endings))))
+    return table(("preset", "task", "what", "also with"), rows)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
