@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.data.batching import shuffled_batches
+from edge_transformer.data.tensors import shuffled_batches
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.folder import read_folder
 from edge_transformer.data.relations.generate import generate

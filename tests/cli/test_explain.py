@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import save_model
 
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
 from edge_transformer.data.relations.generate import generate
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score
 from edge_transformer.tasks.relations.model import RelationModel
-from edge_transformer.training.models import save_model
 
 QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
 TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_transformer.training.models import load_checkpoint, load_with_task, save_checkpoint, save_model
 from safetensors.torch import save_file
 
 import edge_transformer as et
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.relations.model import RelationModel
-from edge_transformer.training.models import load_checkpoint, load_with_task, save_checkpoint, save_model
 
 SETTINGS = {"kind": "edge", "dim": 8, "heads": 2, "layers": 2}
 QUESTION = {"edges": [["Ann", "daughter", "Lil"], ["Lil", "son", "Bob"]], "query": ["Ann", "Bob"]}

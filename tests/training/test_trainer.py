@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import load_checkpoint
 from safetensors.torch import load_file
 
 import two_processes
@@ -24,7 +25,6 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.feed_forward import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
-from edge_transformer.training.models import load_checkpoint
 from edge_transformer.training.trainer import CHECKPOINT_FILE, Trainer, learning_rate
 
 TINY = {
