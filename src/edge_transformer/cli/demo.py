@@ -87,7 +87,7 @@ def _accuracy_table(record: Record) -> Table:
 
 
 def _draw(record: Record, path: Path) -> None:
-    from ..draw.curves import draw_curves
+    from ..draw.charts import draw_curves
     from ..draw.style import write_figure
 
     series = {"Edge Transformer": {k: (record.metrics[f"k={k}"], None) for k in TEST_K}}

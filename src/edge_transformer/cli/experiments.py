@@ -48,18 +48,19 @@ def experiment(
 
 
 def report(
-    results: Annotated[Path, typer.Option(help="Folder with the .jsonl files of finished runs.")] = Path("results"),
-    file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("RESULTS.md"),
+    results: Annotated[Path, typer.Option(help="Folder of records/*.jsonl, pages and figures.")] = Path("results"),
+    file: Annotated[Path, typer.Option("--out", help="Where to write the comparison.")] = Path("RESULTS.md"),
 ) -> None:
-    """Turn the records of finished runs into tables and figures, the paper's numbers beside ours.
+    """Turn the records of finished runs into tables and figures, beside the paper's numbers.
 
     Example: `edge-transformer report`
     """
-    from ..report.page import build_report
+    from ..report.pages import build_report
 
-    for table in build_report(results, file).rich_tables():
-        out.print(table)
-    print(f"written: {file}")
+    made = build_report(results, file)
+    for path in (made.path, *made.pages):
+        print(f"written: {path}")
+    print(f"written: {len(made.figures)} figures in {results / 'figures'}")
 
 
 if TYPE_CHECKING:

@@ -39,16 +39,8 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
-    svg, png = (Path(f"{stem}{suffix}") for suffix in FORMATS)
-    for path in (svg, png):
-        write_figure(figure, path)
-    return svg, png
-
-
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write one file, in the format that its name says: .svg or .png."""
+    """Write a figure in the format that its name says, .svg or .png: a whole file or none, without dates inside."""
     import matplotlib
 
     options = FORMATS[path.suffix]

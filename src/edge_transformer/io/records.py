@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ class Record:
     finished: str  # ISO 8601
     settings: dict[str, Any] = field(default_factory=dict)  # all of them, those that were defaults too
     cpu_minutes: float | None = None  # of all threads of one process; None where they were not counted
+    commit: str | None = None  # of the code that trained; None where it is not known
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
@@ -116,6 +118,33 @@ def scored_elsewhere(
         command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def code_commit(root: Path = Path(__file__).parents[3]) -> str | None:
+    """The git commit of the checkout that this package lies in; None where it lies in none, as installed packages do.
+
+    Changes that are not committed do not show.
+    """
+
+    def text(path: Path) -> str:
+        return path.read_text(encoding="utf-8").strip()
+
+    try:
+        git = root / ".git"
+        if git.is_file():  # a worktree: its folder is elsewhere, and branches are in that of the first checkout
+            git = root / text(git).removeprefix("gitdir: ")
+        head = text(git / "HEAD")
+        if head.startswith("ref: "):
+            branch = head.removeprefix("ref: ")
+            common = git / text(git / "commondir") if (git / "commondir").exists() else git
+            if (common / branch).exists():
+                head = text(common / branch)
+            else:
+                packed = re.search(rf"^(\w+) {re.escape(branch)}$", text(common / "packed-refs"), flags=re.MULTILINE)
+                head = packed[1] if packed else ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    return head if re.fullmatch(r"[0-9a-f]{40,64}", head) else None
 
 
 def canonical_json(value: Any, sort_keys: bool = True) -> str:
@@ -276,7 +305,7 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-# Checking: one list of rules for writing and for reading
+# Checking: one table of rules for writing and for reading
 
 Problem = tuple[str, str]  # what was found, what was expected
 
@@ -298,10 +327,14 @@ def _is_number(value: Any) -> bool:
     return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
 def _is_plain(value: Any, depth: int = 5) -> bool:
     """A value that JSON and YAML can hold, nested a few levels deep at most."""
     if isinstance(value, dict):
-        return depth > 0 and all(_is_text(name) and _is_plain(item, depth - 1) for name, item in value.items())
+        return all(map(_is_text, value)) and _is_plain(list(value.values()), depth)
     if isinstance(value, list):
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
@@ -313,55 +346,51 @@ def _is_time(value: Any) -> bool:
     return False
 
 
-def _is_table(value: Any, accepts: Callable[[Any], bool]) -> bool:
-    return isinstance(value, dict) and all(_is_text(name) and accepts(item) for name, item in value.items())
+def _object(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and _is_plain(value) and all(map(accepts, value.values()))
 
 
-def _is_options(value: Any) -> bool:
-    return isinstance(value, dict) and _is_plain(value)
+def _or_null(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or accepts(value)
 
 
-def _is_data(value: Any) -> bool:
-    return _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint"))
-
+_is_options = _object(_is_plain)
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "task": (_is_name, "a name"),
-    "data": (_is_data, 'an object of plain values with the texts "name" and "fingerprint"'),
+    "data": (
+        lambda value: _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint")),
+        'an object of plain values with the texts "name" and "fingerprint"',
+    ),
     "model": (_is_name, "a name"),
     "preset": (_is_name, "a name"),
     "overrides": (_is_options, "an object of plain values"),
     "seed": (_is_integer, "an integer"),
-    "metrics": (lambda value: _is_table(value, _is_number), "an object of finite numbers"),
-    "minutes": (lambda value: _is_number(value) and value >= 0, "a number of minutes"),
-    "cpu_minutes": (
-        lambda value: value is None or (_is_number(value) and value >= 0),
-        "a number of minutes or null",
-    ),
+    "metrics": (_object(_is_number), "an object of finite numbers"),
+    "minutes": (_is_amount, "a number of minutes"),
     "threads": (lambda value: _is_integer(value) and value > 0, "a positive integer"),
-    "versions": (lambda value: _is_table(value, _is_text), "an object of texts"),
+    "versions": (_object(_is_text), "an object of texts"),
     "command": (_is_text, "a text"),
     "finished": (_is_time, "a time in ISO 8601"),
     "settings": (_is_options, "an object of plain values"),
+    "cpu_minutes": (_or_null(_is_amount), "a number of minutes or null"),
+    "commit": (_or_null(_is_name), "a name or null"),
 }
+_OPTIONAL = ("settings", "cpu_minutes", "commit")  # older records have none
 
 
 def _find_problem(value: Any) -> Problem | None:
     """The first thing wrong with the fields of a record, or None."""
     if not isinstance(value, dict):
         return repr(value), "a JSON object"
-    names = [each.name for each in fields(Record)]
-    for name in names:
-        if name not in value:
-            if name in ("settings", "cpu_minutes"):  # older records have none
-                continue
-            return f"no field {name!r}", "the fields " + ", ".join(names)
-        accepts, expected = _RULES[name]
-        if not accepts(value[name]):
+    known = "the fields " + ", ".join(_RULES)
+    for name, (accepts, expected) in _RULES.items():
+        if name not in value and name not in _OPTIONAL:
+            return f"no field {name!r}", known
+        if name in value and not accepts(value[name]):
             return f"{value[name]!r}", f"{expected} as {name!r}"
-    for name in value:
-        if name not in names:
-            return f"an unknown field {name!r}", "the fields " + ", ".join(names)
+    for name in sorted(value.keys() - _RULES.keys()):
+        return f"an unknown field {name!r}", known
     for name, number in value["metrics"].items():
         if is_fraction(name) and not 0 <= number <= 1:
             return f"{number!r} as metric {name!r}", "a fraction between 0 and 1"

@@ -26,7 +26,7 @@ from ..data.tensors import batches_by_length, batches_by_words, count_by_words, 
 from ..errors import UserError
 from ..io.process import Stopwatch, prepare_process
 from ..io.progress import Bar, bar, console, say
-from ..io.records import Record, read_record
+from ..io.records import Record, code_commit, read_record
 from ..nn.encoder import recompute
 from ..tasks.base import TaskData, TaskModel
 from .config import RECORD_FILE, Hardware, RunConfig, TrainConfig
@@ -56,6 +56,7 @@ class Trainer:
     ) -> None:
         self.run, self.data, self.folder, self.command = run, data, RunFolder(folder), command
         self.config = run.train
+        self.commit = code_commit()  # of now: the checkout may move on while this trains
         hardware = hardware or Hardware()
         prepare_process(hardware.threads)
         self.precision = hardware.precision
@@ -264,6 +265,7 @@ class Trainer:
             command=self.command,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             settings=self.run.recorded_settings(self.precision),
+            commit=self.commit,
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
