@@ -298,14 +298,6 @@ def test_the_page(all_parts: Bench, tmp_path: Path) -> None:
         assert show(each) in text
 
 
-def test_the_page_in_the_repository_is_that_of_its_file(tmp_path: Path) -> None:
-    source = REPOSITORY / "benchmarks" / "speed.json"
-    if not source.exists():
-        pytest.skip("nothing was measured yet")
-    write_page(source, tmp_path / "speed.md", "python benchmarks/speed_page.py")
-    assert (REPOSITORY / "docs" / "speed.md").read_text() == (tmp_path / "speed.md").read_text()
-
-
 def test_no_other_room_imports_the_benchmark() -> None:
     package = REPOSITORY / "src" / "edge_transformer"
     users = [

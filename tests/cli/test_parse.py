@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -25,7 +24,7 @@ from edge_transformer.data.trees.conllu import DependencySentence, read_words
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.graphs.model import Parse
 
-DOCS = (Path(__file__).parents[2] / "docs/parse.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
 EMMA = "Emma ran ."
 FORMS = {
     EMMA: "run . agent ( x _ 1 , Emma )",
@@ -303,21 +302,6 @@ def test_errors_of_the_model_are_told_as_they_are(model: ByHeart, monkeypatch: p
 
     monkeypatch.setattr(model, "parse", refuse)
     assert run("parse", EMMA) == (2, "", "error: too long for me\n")
-
-
-def test_the_examples_of_the_docs(model: ByHeart) -> None:
-    wide, narrow = re.findall(r"^```\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)[:2]
-    command, printed = wide.split("\n", 1)
-    sentence = command.removeprefix('$ edge-transformer parse "').removesuffix('"')
-    assert run("parse", sentence)[1] == printed
-    assert run("parse", sentence, columns="44")[1].split("\n\n")[1] == narrow
-    [snippet] = re.findall(r"^```python\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(snippet, names)
-    assert "─agent─" in out.getvalue()
-    assert names["svg"].startswith("<svg")
 
 
 def test_a_conversation_that_ends_when_nobody_listens_any_more() -> None:

@@ -235,19 +235,6 @@ def test_derived_mcd1_is_far_from_random(mcd1: Path, tmp_path: Path) -> None:
     assert found["test"]["atom_divergence"] < 0.05
 
 
-def test_the_numbers_of_the_page_are_those_of_the_record() -> None:
-    root = Path(__file__).parents[2]
-    page = (root / "docs/splits.md").read_text(encoding="utf-8")
-    record = json.loads((root / "benchmarks/divergences.json").read_text(encoding="utf-8"))
-    for command, found in record.items():
-        cells = [f"{found['train']['rows']:,}", f"{found['test']['rows']:,}"]
-        for name in ("test", "a random test set"):
-            cells += [f"{found[name][f'{kind}_divergence']:.4f}" for kind in ("atom", "compound")]
-            cells += [f"{found[name]['rows_with_such_atoms']:,}"] if name == "test" else []
-        assert f"| `{command}` | {' | '.join(cells)} |\n" in page
-    assert page.count("| `edge-transformer data divergence") == len(record)
-
-
 def test_hold_out(tmp_path: Path) -> None:
     names = ("Ann", "Bob", "Cem", "Dan", "Eva", "Fay")
     rows = [

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import torch
 from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
-from typer.testing import CliRunner
 
 import edge_transformer as et
-from edge_transformer.cli.app import app
 from edge_transformer.errors import UserError
 from edge_transformer.io.records import read_record, read_records
 from edge_transformer.tasks.graphs.model import GraphParser
@@ -62,15 +59,6 @@ def test_a_sentence_is_parsed() -> None:
     parse = model.parse("The boy ran .")
     assert parse.logical_form == "* boy ( x _ 1 ) ; run . agent ( x _ 2 , x _ 1 )"
     assert parse.unknown == ()
-
-
-def test_the_example_in_the_docs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (REPOSITORY / "docs/parse.md").read_text(encoding="utf-8")
-    shown = re.findall(r'^\$ edge-transformer parse "(.*)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
-    assert shown
-    monkeypatch.setenv("COLUMNS", "160")
-    for sentence, answer in shown:
-        assert CliRunner().invoke(app, ["parse", sentence, "--threads", "1"]).stdout == answer
 
 
 def test_a_folder_goes_before_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def _draw_panel(axes: Axes, label: str, lines: dict[str, dict[int, float]]) -> N
 ABOUT = {
     "core": "`triangular_attention` alone, with gradients for all four inputs, at the sizes of the paper. A process "
     "that keeps freed memory (`--keep-memory`) makes engines with large intermediates faster, and these ratios "
-    "smaller: see the lab notes.",
+    "smaller: see research/log.md.",
     "layers": "Forward and backward of a whole stack of layers with the paper's settings, without optimiser, against "
     "the *floor*: the matrix products of that step, each into memory set aside before, and nothing else. As in "
     "training, and unlike above, the process keeps freed memory (`edge_transformer.io.process`).",

@@ -181,7 +181,7 @@ def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
         reason = str(error).removesuffix(f" for url: {url}")
         if isinstance(error, requests.ConnectionError):  # whose words are many
             reason = "no connection"
-        by_hand = "docs/data.md says which files to put where by hand"
+        by_hand = "docs/benchmarks.md says which files to put where by hand"
         raise UserError(f"{url}: could not be fetched ({reason}); {by_hand}") from error
 
 

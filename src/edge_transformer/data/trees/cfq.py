@@ -2,7 +2,7 @@
 
 `cfq_grammar` finds the constituents of a question; here each kind of constituent says which of its terms is the head
 and how the others hang on it. Only the sorts of the terms matter, so questions that differ in their words but not in
-sorts share one tree, found once. `docs/cfq-dependencies.md` has the rules with examples.
+sorts share one tree, found once. `docs/benchmarks.md` has the rules with examples.
 """
 
 from __future__ import annotations

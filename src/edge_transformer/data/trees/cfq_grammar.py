@@ -2,7 +2,7 @@
 
 The parser descends recursively. At every place it keeps, for every kind of phrase, the readings that start there, one
 for each end, and tries the longest one first. So what can belong to the nearest phrase does, always in the same way.
-`docs/cfq-dependencies.md` states the rules in words.
+`docs/benchmarks.md` states the rules in words.
 """
 
 from __future__ import annotations
