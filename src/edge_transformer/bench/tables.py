@@ -16,7 +16,6 @@ from rich.text import Text
 from ..draw.style import COLOURS, GREY, MARKERS, STYLE
 from ..errors import UserError
 from .cases import PARTS, PATIENCE, PEAK
-from .results import Bench, Measurement
 from .sizes import Configuration
 from .translation import DECODING, TOKEN, targets_of
 from .work import BOTH, FORWARD
@@ -24,6 +23,8 @@ from .work import BOTH, FORWARD
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .results import Bench, Measurement
 
 FIGURES = ("scaling", "memory")  # the parts that a figure shows
 _BREAK = re.compile(r" (?=×)| (?=\(aim)|(?<=^needs) |(?<=^takes) ")
