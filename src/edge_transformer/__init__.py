@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .errors import DataError, UserError
     from .explain import explain
-    from .nn.config import EdgeTransformerConfig
     from .nn.encoder import EdgeTransformer, Encoded
+    from .nn.layer import EdgeTransformerConfig
     from .ops.attention import triangular_attention
     from .training.models import load
 
@@ -29,7 +29,7 @@ __all__ = [
 _HOMES = {
     "DataError": "errors",
     "EdgeTransformer": "nn.encoder",
-    "EdgeTransformerConfig": "nn.config",
+    "EdgeTransformerConfig": "nn.layer",
     "Encoded": "nn.encoder",
     "UserError": "errors",
     "explain": "explain",

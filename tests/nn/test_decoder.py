@@ -14,9 +14,9 @@ from edge_transformer import EdgeTransformerConfig
 from edge_transformer.nn import decoder as decoder_module
 from edge_transformer.nn.cache import FIRST_TARGETS
 from edge_transformer.nn.cache_kernel import LANES
-from edge_transformer.nn.config import NORMS
 from edge_transformer.nn.decoder import DecoderInput, EdgeSeq2Seq
 from edge_transformer.nn.encoder import RECOMPUTE
+from edge_transformer.nn.layer import NORMS
 from edge_transformer.ops import kernels as native
 from seq2seq_cases import (
     SOURCE_TOKENS,

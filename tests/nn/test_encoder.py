@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import edge_transformer as et
 from edge_transformer import EdgeTransformer, EdgeTransformerConfig, Encoded
 from edge_transformer.nn import encoder as encoder_module
-from edge_transformer.nn.config import NORMS
 from edge_transformer.nn.encoder import RECOMPUTE, recompute
+from edge_transformer.nn.layer import NORMS
 from edge_transformer.ops.kernels import unavailable
 
 needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")

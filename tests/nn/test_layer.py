@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -10,11 +12,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.nn.config import NORMS, EdgeTransformerConfig
-from edge_transformer.nn.layer import EdgeTransformerLayer, FeedForward, TriangularAttention
+from edge_transformer.io.settings import to_dict
+from edge_transformer.nn.layer import (
+    NORMS,
+    EdgeTransformerConfig,
+    EdgeTransformerLayer,
+    FeedForward,
+    TriangularAttention,
+)
 from edge_transformer.ops.kernels import unavailable
 
 ENGINES = ["einsum", pytest.param("native", marks=pytest.mark.skipif(unavailable() is not None, reason="no kernels"))]
+SMALL: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3}
 CASES = [
     {"norm": norm, "key": key, "value": value, "attention_bias": bias}
     for norm, key, value, bias in product(NORMS, ("lj", "ij"), ("product", "left"), (True, False))
@@ -277,3 +286,48 @@ def test_without_dropout_training_draws_nothing() -> None:
     trained = layer(edges)
     assert torch.equal(trained, layer.eval()(edges))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+# --- its configuration ------------------------------------------------------------------------------------------------
+
+
+def test_defaults_of_the_configuration() -> None:
+    assert to_dict(EdgeTransformerConfig(**SMALL)) == {
+        **SMALL,
+        "tied": True,
+        "dropout": 0.0,
+        "ff_factor": 4,
+        "attention_bias": True,
+        "norm": "released",
+        "key": "lj",
+        "value": "product",
+        "min_layers": None,
+    }
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EdgeTransformerConfig(**SMALL).dim = 16  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dim": 0}, "dim must be at least 1, but is 0"),
+        ({"heads": 0}, "heads must be at least 1, but is 0"),
+        ({"layers": -1}, "layers must be at least 1, but is -1"),
+        ({"ff_factor": 0}, "ff_factor must be at least 1, but is 0"),
+        ({"min_layers": 0}, "min_layers must lie between 1 and layers=3, but is 0"),
+        ({"min_layers": 4}, "min_layers must lie between 1 and layers=3, but is 4"),
+        ({"heads": 3}, "dim=8 is not divisible by heads=3"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, but is 1.0"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, but is -0.1"),
+        ({"norm": "post"}, "norm='post' is not known; choose one of ['released', 'paper', 'pre']"),
+        ({"key": "il"}, "key='il' is not known; choose one of ['lj', 'ij']"),
+        ({"value": "right"}, "value='right' is not known; choose one of ['product', 'left']"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        EdgeTransformerConfig(**SMALL | changed)

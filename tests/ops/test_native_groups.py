@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.nn.config import EdgeTransformerConfig
-from edge_transformer.nn.layer import TriangularAttention
+from edge_transformer.nn.layer import EdgeTransformerConfig, TriangularAttention
 from edge_transformer.ops.attention import ENGINES, grouped_triangular_attention, packed_triangular_attention
 from edge_transformer.ops.kernels import unavailable
 from edge_transformer.ops.native import packed_backward, packed_forward

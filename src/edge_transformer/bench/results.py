@@ -12,7 +12,7 @@ from ..draw.style import write_figure
 from ..errors import DataError, UserError
 from ..io.files import write_text
 from ..io.markdown import code_block, escape
-from ..nn.config import from_dict
+from ..io.settings import from_dict
 from .sizes import Size
 from .tables import FIGURES, Table, draw, tables
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ..nn.config import EdgeTransformerConfig
 from ..nn.decoder import EdgeSeq2Seq
 from ..nn.encoder import recompute
+from ..nn.layer import EdgeTransformerConfig
 from .sizes import Configuration
 from .timing import Action, Watch
 from .work import STEP, Floor

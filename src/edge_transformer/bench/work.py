@@ -10,8 +10,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..nn.config import EdgeTransformerConfig
 from ..nn.encoder import EdgeTransformer
+from ..nn.layer import EdgeTransformerConfig
 from ..ops.attention import triangular_attention
 from .sizes import Configuration, Size
 from .timing import Action, Watch

@@ -117,7 +117,7 @@ def train(
     - `torchrun --nproc-per-node 2 -m edge_transformer train clutrr --data families`
     """
     from ..io.files import check_writable
-    from ..nn.config import from_dict
+    from ..io.settings import from_dict
     from ..tasks.base import get_task
     from ..training.config import DEFAULT_PRECISION, Hardware, RunConfig
     from ..training.presets import parse_changes

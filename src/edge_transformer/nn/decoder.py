@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from .cache import EdgeCache
-from .config import EdgeTransformerConfig
 from .encoder import EdgeTransformer
 from .generation import check_decoding, check_pair, check_step
 from .inputs import TokenSequenceInput
-from .layer import EdgeTransformerLayer
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer
 
 
 class DecoderInput(nn.Module):

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .config import EdgeTransformerConfig, StackConfig
 from .feed_forward import FeedForward
-from .layer import EdgeTransformerLayer
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer, StackConfig
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 

@@ -4,16 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..ops.attention import check_engine, grouped_triangular_attention, packed_triangular_attention
+from ..io.settings import require_choice, require_fraction, require_positive
+from ..ops.attention import KEYS, VALUES, check_engine, grouped_triangular_attention, packed_triangular_attention
 from ..ops.dropout import add_dropout
-from .config import EdgeTransformerConfig
 from .feed_forward import FeedForward
 from .recomputing import kept_as_rule
+
+NORMS = ("released", "paper", "pre")
+
+
+class StackConfig(Protocol):
+    """What the configuration of every encoder has: the shape of a stack of layers with several heads."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def min_layers(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class EdgeTransformerConfig:
+    """The shape of an Edge Transformer encoder."""
+
+    dim: int
+    heads: int
+    layers: int
+    tied: bool = True  # one set of weights for all layers
+    dropout: float = 0.0
+    ff_factor: int = 4  # hidden units of the feed-forward network, in multiples of dim
+    attention_bias: bool = True
+    norm: str = "released"  # "released" | "paper" | "pre"
+    key: str = "lj"  # "ij" is the attention ablation
+    value: str = "product"  # "left" is the value ablation
+    min_layers: int | None = None  # in training, each call runs a random number of layers, from this many to `layers`
+
+    def __post_init__(self) -> None:
+        require_positive(self, "ff_factor")
+        require_stack(self)
+        require_choice(self, "norm", NORMS)
+        require_choice(self, "key", KEYS)
+        require_choice(self, "value", VALUES)
+
+
+def require_stack(config: StackConfig) -> None:
+    """Refuse a stack that cannot be built."""
+    require_positive(config, "dim", "heads", "layers")
+    if config.dim % config.heads:
+        raise ValueError(f"dim={config.dim} is not divisible by heads={config.heads}")
+    if config.min_layers is not None and not 1 <= config.min_layers <= config.layers:
+        raise ValueError(f"min_layers must lie between 1 and layers={config.layers}, but is {config.min_layers}")
+    require_fraction(config, "dropout")
 
 
 class TriangularAttention(nn.Module):

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..io.settings import from_dict, to_dict
 from ..nn.baselines import KINDS, Kind
-from ..nn.config import from_dict, to_dict
 from ..nn.encoder import Encoder
 
 Progress = Callable[[int], None]

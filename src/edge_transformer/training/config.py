@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..io.progress import bar
-from ..nn.config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from ..io.settings import from_dict, require_choice, require_fraction, require_positive, to_dict
 from ..nn.encoder import RECOMPUTE
 from ..tasks.base import TaskData, get_task, model_settings
 from .models import RUN_FILE, read_json, write_json

@@ -23,7 +23,7 @@ from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock
 from ..io.progress import bar, console
-from ..nn.config import from_dict
+from ..io.settings import from_dict
 from ..tasks.base import get_task
 from .config import RECORD_FILE, RunConfig
 from .display import display

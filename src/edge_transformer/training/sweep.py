@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock, locked
-from ..nn.config import from_dict, require_positive
+from ..io.settings import from_dict, require_positive
 from ..tasks.base import get_task
 from .config import Hardware, RunConfig
 from .presets import read_yaml

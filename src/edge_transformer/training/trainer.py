@@ -27,7 +27,7 @@ from ..errors import UserError
 from ..io.files import lock
 from ..io.process import Stopwatch, prepare_process
 from ..io.progress import Bar, bar, console
-from ..nn.config import to_dict
+from ..io.settings import to_dict
 from ..nn.encoder import recompute
 from ..tasks.base import TaskData, TaskModel
 from .config import RECORD_FILE, Hardware, RunConfig, SavedRun, TrainConfig

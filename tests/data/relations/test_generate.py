@@ -11,7 +11,7 @@ import pytest
 from edge_transformer.data.relations.clutrr import read_clutrr
 from edge_transformer.data.relations.generate import GeneratedData
 from edge_transformer.errors import UserError
-from edge_transformer.nn.config import from_dict
+from edge_transformer.io.settings import from_dict
 
 
 @pytest.fixture

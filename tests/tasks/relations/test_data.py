@@ -18,7 +18,7 @@ from edge_transformer.data.relations.clutrr import ClutrrData, Story, write_clut
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
-from edge_transformer.nn.config import from_dict
+from edge_transformer.io.settings import from_dict
 from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings, labelled_edges
 from relation_cases import CPU, MODEL, as_json, single

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..config import EdgeTransformerConfig
 from ..encoder import EdgeTransformer, Encoder
+from ..layer import EdgeTransformerConfig
 from .config import (
     BiLSTMConfig,
     GraphAttentionConfig,

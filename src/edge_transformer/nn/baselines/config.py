@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..config import require_choice, require_positive, require_stack
+from ...io.settings import require_choice, require_positive
+from ..layer import require_stack
 
 NORMS = ("post", "pre")
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ..config import StackConfig
 from ..encoder import Encoded, Encoder
+from ..layer import StackConfig
 from .config import BiLSTMConfig, SequenceConfig
 from .relation_aware import gather_nodes
 from .transformer import RelativePositions, TransformerStack

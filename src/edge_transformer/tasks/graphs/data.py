@@ -19,7 +19,7 @@ from ...data.graphs.rows import MAX_TOKENS, TokenGraph, read_splits, token_graph
 from ...data.vocab import Vocab
 from ...errors import UserError
 from ...io.files import fingerprint
-from ...nn.config import require_fraction
+from ...io.settings import require_fraction
 from ..base import Progress, SplitTaskData, TaskModel, in_full
 from .model import UNKNOWN, GraphParser, predict_table, word_numbers
 

@@ -15,9 +15,9 @@ from ...data.relations.clutrr import no_text
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...data.vocab import Vocab
 from ...errors import DataError
+from ...io.settings import require_positive
 from ...nn.baselines import SEQUENCE_KINDS
 from ...nn.baselines.tokens import TokenEncoder
-from ...nn.config import require_positive
 from ...nn.encoder import Encoded
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput

@@ -19,7 +19,7 @@ from ...data.relations.scope import guess_note, is_of_families
 from ...data.vocab import Vocab
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
-from ...nn.config import require_fraction, require_positive
+from ...io.settings import require_fraction, require_positive
 from ...nn.encoder import EdgeTransformer, Encoder
 from ...nn.heads import QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput

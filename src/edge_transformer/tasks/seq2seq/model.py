@@ -12,11 +12,12 @@ from torch import Tensor
 
 from ...data.vocab import Vocab
 from ...errors import DataError, UserError
+from ...io.settings import require_positive
 from ...nn.baselines import Kind
 from ...nn.baselines.seq2seq import Seq2SeqTransformerConfig, TransformerSeq2Seq, UniversalSeq2SeqTransformerConfig
-from ...nn.config import EdgeTransformerConfig, require_positive
 from ...nn.decoder import EdgeSeq2Seq
 from ...nn.generation import Generated, beam_search, greedy, sample
+from ...nn.layer import EdgeTransformerConfig
 from ..base import Progress, TaskModel, answering, encoder_config, model_options
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 

@@ -14,9 +14,9 @@ from ...data.batching import SentenceTable
 from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
 from ...data.vocab import Lexicon, Vocab, WordTypes
 from ...errors import DataError
+from ...io.settings import require_choice, require_fraction, require_positive
 from ...nn.baselines import SEQUENCE_KINDS
 from ...nn.baselines.tokens import TokenEncoder
-from ...nn.config import require_choice, require_fraction, require_positive
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
 from ...nn.inputs import WordInput
 from ...nn.spanning import best_tree
