@@ -12,17 +12,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attention_cases import needs_kernels
 from edge_transformer.io.settings import to_dict
 from edge_transformer.nn.layer import (
     NORMS,
     EdgeTransformerConfig,
     EdgeTransformerLayer,
     FeedForward,
+    Triangles,
     TriangularAttention,
 )
-from edge_transformer.ops.kernels import unavailable
 
-ENGINES = ["einsum", pytest.param("native", marks=pytest.mark.skipif(unavailable() is not None, reason="no kernels"))]
+ENGINES = ["einsum", pytest.param("native", marks=needs_kernels)]
 SMALL: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3}
 CASES = [
     {"norm": norm, "key": key, "value": value, "attention_bias": bias}
@@ -269,9 +270,11 @@ def test_attention_weights_are_dropped(engine: str, read: bool) -> None:
     edges = torch.randn(300, 2, 2, 8)
 
     def weights() -> Tensor:
-        if read:
-            return attention.read(edges[:, :1, 0], edges[:, :1], edges[:, None, :, 0], None)[..., ::4] * (1 - P)
-        return attention(edges)[..., ::4] * (1 - P)  # one number for each head
+        parts: Any = attention.project(edges)  # (300, 2, 2, 4, h, d)
+        if read:  # one edge alone
+            q, k, v1, v2 = parts[:, :1].unbind(3)
+            parts = Triangles(q, k, v1, v2, None)
+        return attention.mix(parts)[..., ::4] * (1 - P)  # one number for each head
 
     expected = {0: P * P, 0.5: 2 * P * (1 - P), 1: (1 - P) ** 2}
     assert shares(weights()) == pytest.approx(expected, abs=0.06)

@@ -23,7 +23,7 @@ from edge_transformer import load
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
-from edge_transformer.nn.feed_forward import FeedForward
+from edge_transformer.nn.layer import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
 from edge_transformer.training.models import load_checkpoint
 from edge_transformer.training.trainer import CHECKPOINT_FILE, Trainer, learning_rate

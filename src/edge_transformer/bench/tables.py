@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..draw.style import COLOURS, GREY, MARKERS, STYLE
 from ..errors import UserError
+from ..ops.attention import ENGINES
 from .cases import PARTS, PATIENCE, PEAK
 from .sizes import Configuration
 from .translation import DECODING, TOKEN, targets_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("scaling", "memory")  # the parts that a figure shows
 _BREAK = re.compile(r" (?=×)| (?=\(aim)|(?<=^needs) |(?<=^takes) ")
-_LOOKS = {"einsum": 0, "blocked": 1, "native": 2, "triton": 3}  # an engine looks the same in every figure
+_LOOKS = {name: number for number, name in enumerate(ENGINES)}  # an engine looks the same in every figure
 
 
 @dataclass(frozen=True)

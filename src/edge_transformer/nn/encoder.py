@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .feed_forward import FeedForward
-from .layer import EdgeTransformerConfig, EdgeTransformerLayer, StackConfig
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 
@@ -130,6 +129,12 @@ class EdgeTransformer(Encoder):
         # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
         self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
+    def layer(self, depth: int) -> EdgeTransformerLayer:
+        """The layer that runs at this depth, counted from 0; tied ones are one and the same."""
+        layer = self.layers[depth % len(self.layers)]
+        assert isinstance(layer, EdgeTransformerLayer)
+        return layer
+
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The final state of every edge."""
         self._check(edges)
@@ -145,9 +150,7 @@ class EdgeTransformer(Encoder):
         self._check(edges, pairs)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
-        last = self.layers[(depth - 1) % len(self.layers)]
-        assert isinstance(last, EdgeTransformerLayer)
-        return self.final_norm(self._read_layer(last.read, edges, pairs, node_mask))
+        return self.final_norm(self._read_layer(self.layer(depth - 1).read, edges, pairs, node_mask))
 
     def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
@@ -160,18 +163,10 @@ class EdgeTransformer(Encoder):
         edges = self._run(edges, first - 1, node_mask)
         found = []
         for depth in range(first, self.config.layers):
-            edges = self._run_layer(self.layers[(depth - 1) % len(self.layers)], edges, node_mask)
+            edges = self._run_layer(self.layer(depth - 1), edges, node_mask)
             found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
-        last = self.layers[(self.config.layers - 1) % len(self.layers)]
-        assert isinstance(last, EdgeTransformerLayer)
-        found.append(self._read_layer(last.read, edges, pairs, node_mask))
+        found.append(self._read_layer(self.layer(self.config.layers - 1).read, edges, pairs, node_mask))
         return self.final_norm(torch.stack(found))
-
-    def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:
-        """The final state of every node, that is of its self-edge: `[batch, n, dim]`, for less work than `forward`."""
-        self._check(edges)
-        nodes = torch.arange(edges.shape[1], device=edges.device)
-        return self.read(edges, torch.stack([nodes, nodes], -1).expand(len(edges), -1, -1), node_mask)
 
     def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
         """The final states of nodes and edges; a node's state is that of its self-edge."""
@@ -186,9 +181,7 @@ class EdgeTransformer(Encoder):
         sizes = [(len(edges), edges.shape[1]) for edges in groups]
         states = torch.cat([edges.flatten(0, 2) for edges in groups])  # (edges of all groups, dim)
         for depth in range(self._depth()):
-            layer = self.layers[depth % len(self.layers)]
-            assert isinstance(layer, EdgeTransformerLayer)
-            states = self._run_layer(layer.forward_groups, states, sizes)
+            states = self._run_layer(self.layer(depth), states, None, None, sizes)
         parts = self.final_norm(states).split([batch * n * n for batch, n in sizes])
         return [_with_self_edges(part.view_as(edges)) for part, edges in zip(parts, groups, strict=True)]
 
@@ -196,7 +189,7 @@ class EdgeTransformer(Encoder):
         self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
     ) -> Tensor:
         for depth in range(layers):
-            edges = self._run_layer(self.layers[depth % len(self.layers)], edges, node_mask, causal_from)
+            edges = self._run_layer(self.layer(depth), edges, node_mask, causal_from)
         return edges
 
 

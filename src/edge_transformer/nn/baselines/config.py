@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...io.settings import require_choice, require_positive
-from ..layer import require_stack
+from ..layer import require_heads, require_stack
 
 NORMS = ("post", "pre")
 
@@ -31,6 +31,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         require_positive(self, "ff_factor")
         require_stack(self)
+        require_heads(self)
         require_choice(self, "norm", NORMS)
 
 
@@ -64,7 +65,7 @@ class UniversalStoryConfig(StoryConfig):
 
 @dataclass(frozen=True)
 class SequenceConfig(TransformerConfig):
-    """A plain Transformer over a sequence of tokens. See `sequence.SequenceTransformer`."""
+    """A plain Transformer over a sequence of tokens. See `tokens.SequenceTransformer`."""
 
     tied: ClassVar[bool] = False  # no setting: tied weights make it another kind of model
 
@@ -84,14 +85,13 @@ class UniversalSequenceConfig(SequenceConfig):
 
 @dataclass(frozen=True)
 class BiLSTMConfig:
-    """A bidirectional LSTM over a sequence of tokens. See `bilstm.BiLSTM`."""
+    """A bidirectional LSTM over a sequence of tokens. See `tokens.BiLSTM`."""
 
     min_layers: ClassVar[None] = None  # no setting: all layers always run
 
     dim: int  # of both directions together
     layers: int
     dropout: float = 0.0  # between the layers
-    heads: int = 2  # has no effect; presets of other kinds, on which one of this kind may build, have it
 
     def __post_init__(self) -> None:
         require_stack(self)
@@ -113,3 +113,4 @@ class GraphAttentionConfig:
 
     def __post_init__(self) -> None:
         require_stack(self)
+        require_heads(self)

@@ -1,4 +1,4 @@
-"""The paper's main rivals on graphs: the Relation-aware Transformer, and its variant that updates the relations."""
+"""The paper's main baselines on graphs: the Relation-aware Transformer, and its variant that updates the relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequence to sequence with nodes: the Transformer and the Universal Transformer as rivals of `decoder.EdgeSeq2Seq`.
+"""Sequence to sequence with nodes: the Transformer and the Universal Transformer as baselines of `decoder.EdgeSeq2Seq`.
 
 Relative positions (Shaw et al., 2018) in the self-attention of both sides, and no others; attention to the source
 between them; the usual cache of keys and values. A Universal Transformer has one set of weights for all layers of a
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...ops.dropout import add_dropout
 from ..encoder import Stack
-from ..feed_forward import FeedForward
 from ..generation import check_decoding, check_pair, check_rows, check_step
+from ..layer import FeedForward, add_update
 from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
 
@@ -124,12 +123,14 @@ class DecoderLayer(nn.Module):
         return self.norms[number](nodes) if self.norm == "pre" else nodes
 
     def _after(self, nodes: Tensor, update: Tensor, number: int) -> Tensor:
-        nodes = add_dropout(nodes, update, self.dropout_p, self.training)
+        nodes = add_update(nodes, update, self.dropout_p if self.training else 0.0)
         return nodes if self.norm == "pre" else self.norms[number](nodes)
 
 
 class DecoderStack(Stack):
     """Decoder layers one after the other."""
+
+    config: Seq2SeqTransformerConfig
 
     def __init__(self, config: Seq2SeqTransformerConfig) -> None:
         super().__init__(config)
@@ -235,8 +236,6 @@ class TransformerSeq2Seq(nn.Module):
         config: Seq2SeqTransformerConfig,
         source_tokens: int,
         target_tokens: int | None = None,
-        *,
-        output_bias: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
@@ -246,7 +245,7 @@ class TransformerSeq2Seq(nn.Module):
         self.positions = RelativePositions(config.dim, config.heads, config.max_distance)
         self.encoder = TransformerStack(config, tied=config.tied)
         self.decoder = DecoderStack(config)
-        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
+        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=False)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         """Logits of every token of the target, given the source and the tokens before it: `[batch, T, target_tokens]`.
