@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from edge_transformer.data.batching import shuffled_batches
-from edge_transformer.data.relations.clutrr import Story, write_clutrr
+from edge_transformer.data.relations.clutrr import write_clutrr
+from edge_transformer.data.relations.folder import read_folder
 from edge_transformer.data.relations.generate import generate
-from edge_transformer.data.relations.jsonl import read_folder
-from edge_transformer.tasks.relations.model import RelationData
+from edge_transformer.data.relations.rows import Story
+from edge_transformer.tasks.relations.data import RelationData
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer
 from plain import alternate, plain_encoder, show, take_plain_step
@@ -66,7 +67,7 @@ def main() -> None:
         if folder is None:
             folder = Path(temporary) / "families"
             write_clutrr(folder, *generate((2, 3, 4), (2, 3), 15_000, seed=1))
-        run = RunConfig.from_preset("clutrr", "clutrr/paper", {"data.held_out": 0.0}, seed=1)
+        run = RunConfig.from_preset("relations", "clutrr/paper", {"data.held_out": 0.0}, seed=1)
         data = RelationData(read_folder(folder), run.data_settings, seed=1)
         trainer = Trainer(run, data, Path(temporary) / "run", Hardware("cpu", threads=arguments.threads))
         plain = PlainModel(run.settings["model"], len(data.relations) + 1, len(data.answers))

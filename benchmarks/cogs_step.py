@@ -19,8 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from edge_transformer.data.batching import shuffled_batches
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.nn.inputs import TokenSequenceInput
-from edge_transformer.tasks.graphs.cogs import CogsData
-from edge_transformer.tasks.graphs.data import word_numbers
+from edge_transformer.tasks.graphs.data import GraphData, word_numbers
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer
 from plain import alternate, plain_encoder, show, take_plain_step
@@ -54,8 +53,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    run = RunConfig.from_preset("cogs", "cogs/paper", {"data.test": False, "data.gen": False}, seed=1)
-    data = CogsData.load(arguments.data, run.data_settings, seed=1)
+    run = RunConfig.from_preset("graphs", "cogs/paper", {"data.test": False, "data.gen": False}, seed=1)
+    data = GraphData.load(arguments.data, run.data_settings, seed=1)
     graphs = [row.graph() for row in read_cogs(arguments.data, ["train"]).splits["train"]]
     columns = list(data.columns.values())
     words = pad_sequence([torch.tensor(word_numbers(data.tokens, graph.tokens)) for graph in graphs], True, 0)

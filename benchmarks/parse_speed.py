@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from edge_transformer.training.models import BUNDLED
 
 import edge_transformer as et
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.io.files import replacing
+from edge_transformer.io.records import read_record
 from edge_transformer.tasks.graphs.data import GraphParser
-from edge_transformer.training.models import BUNDLED
-from edge_transformer.training.records import read_record
 
 MODEL = "cogs-small"
 SENTENCE = "A cat liked that the boy ran ."

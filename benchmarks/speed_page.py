@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edge_transformer.bench.results import write_page
+from edge_transformer.bench.tables import write_page
 
 FOLDER = Path(__file__).parent
 SOURCE, PAGE = FOLDER / "speed.json", FOLDER.parent / "docs" / "speed.md"

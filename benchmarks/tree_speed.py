@@ -1,6 +1,6 @@
 """How many sentences a second trained parsers make dependency trees of, and the memory that the longest one takes.
 
-python benchmarks/tree_speed.py runs/dependency-cpu-EWT-seed1 --input data/ud/EWT/en_ewt-ud-test.conllu --threads 1
+python benchmarks/tree_speed.py runs/trees-cpu-EWT-seed1 --input data/ud/EWT/en_ewt-ud-test.conllu --threads 1
 
 Of several parsers, each has its turn in every round, so that what else the machine does meets all of them.
 """

@@ -15,10 +15,27 @@ import edge_transformer as et
 def test_every_public_name_is_there() -> None:
     assert set(et.__all__) <= set(dir(et))
     for name in et.__all__:
-        assert getattr(et, name).__name__ == name
-    assert et.layers.__name__ == "edge_transformer.nn.layer"
+        assert callable(getattr(et, name))
+        assert getattr(et, name).__name__.removeprefix("edge_transformer.") == name
+    assert et.nn.__name__ == "edge_transformer.nn"
     with pytest.raises(AttributeError, match="module 'edge_transformer' has no attribute 'nonsense'"):
         _ = et.nonsense
+
+
+@pytest.mark.parametrize("first", ["import edge_transformer.explain.claims", "edge_transformer.explain"])
+def test_explain_is_a_room_that_can_be_called_whatever_is_asked_for_first(first: str) -> None:
+    code = f"""
+import edge_transformer
+{first}
+import edge_transformer.explain as room
+from edge_transformer import explain
+assert explain is room is edge_transformer.explain
+model = edge_transformer.load("clutrr-small")
+question = {{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}}
+assert explain(model, question) == room.proof.explain(model, question)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

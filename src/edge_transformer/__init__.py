@@ -7,35 +7,54 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api import evaluate, explain, load, register_task, train
     from .errors import DataError, UserError
-    from .explain import explain
+    from .nn.decoder import EdgeSeq2Seq
     from .nn.encoder import EdgeTransformer, Encoded
     from .nn.layer import EdgeTransformerConfig
     from .ops.attention import triangular_attention
-    from .training.models import load
+    from .tasks.graphs.model import GraphParser
+    from .tasks.relations.model import RelationModel
+    from .tasks.seq2seq.model import Translator
+    from .tasks.trees.model import TreeParser
 
-__all__ = [
-    "DataError",
-    "EdgeTransformer",
-    "EdgeTransformerConfig",
-    "Encoded",
-    "UserError",
-    "explain",
-    "load",
-    "triangular_attention",
-]
-
-# Imported when they are first asked for: PyTorch takes seconds, and half of the command line needs none of it.
+# Where each public name is. It is imported when it is first asked for: PyTorch takes seconds, and half of the command
+# line needs none of it.
 _HOMES = {
     "DataError": "errors",
+    "EdgeSeq2Seq": "nn.decoder",
     "EdgeTransformer": "nn.encoder",
     "EdgeTransformerConfig": "nn.layer",
     "Encoded": "nn.encoder",
+    "GraphParser": "tasks.graphs.model",
+    "RelationModel": "tasks.relations.model",
+    "Translator": "tasks.seq2seq.model",
+    "TreeParser": "tasks.trees.model",
     "UserError": "errors",
-    "explain": "explain",
-    "load": "training.models",
+    "evaluate": "api",
+    "load": "tasks.base",
+    "register_task": "tasks.base",
+    "train": "api",
     "triangular_attention": "ops.attention",
 }
+__all__ = [
+    "DataError",
+    "EdgeSeq2Seq",
+    "EdgeTransformer",
+    "EdgeTransformerConfig",
+    "Encoded",
+    "GraphParser",
+    "RelationModel",
+    "Translator",
+    "TreeParser",
+    "UserError",
+    "evaluate",
+    "explain",
+    "load",
+    "register_task",
+    "train",
+    "triangular_attention",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -46,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a module, such as edge_transformer.nn.layer
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):  # a room; `explain` is one that can be called
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -21,3 +21,9 @@ class DataError(UserError):
 def _shorten(text: str, limit: int = 200) -> str:
     """Keep one broken cell from filling the screen."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def no_text(path: str | Path, lines_read: int, error: UnicodeDecodeError) -> DataError:
+    """What to raise where bytes after so many whole lines are not UTF-8."""
+    line = lines_read + 1 + error.object[: error.start].count(b"\n")
+    return DataError(path, line, f"bytes that are no text ({error.reason})", "UTF-8")

@@ -17,8 +17,7 @@ from rich.console import Console
 from edge_transformer.bench import PARTS, Bench, Measurement, Settings, Size, make_cases, measure
 from edge_transformer.bench import cases as cases_module
 from edge_transformer.bench import run as run_module
-from edge_transformer.bench.results import write_page
-from edge_transformer.bench.tables import draw, show, show_bytes, show_seconds, tables
+from edge_transformer.bench.tables import draw, show, show_bytes, show_seconds, tables, write_page
 from edge_transformer.draw.style import write_figure
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.ops import native

@@ -69,10 +69,10 @@ def test_groups_without_a_command_show_their_help(path: tuple[str, ...]) -> None
         ["fly"],
         ["data", "eat"],
         ["train"],
-        ["train", "clutrr"],
-        ["train", "clutrr", "--data", "x", "--seed", "-1"],
-        ["train", "clutrr", "--data", "x", "--seed", "many"],
-        ["train", "clutrr", "--data", "x", "--sede", "1"],
+        ["train", "relations"],
+        ["train", "relations", "--data", "x", "--seed", "-1"],
+        ["train", "relations", "--data", "x", "--seed", "many"],
+        ["train", "relations", "--data", "x", "--sede", "1"],
         ["data", "generate", "clutrr", "--out", "x", "--rows", "0"],
         ["predict"],
     ],
@@ -91,14 +91,16 @@ def test_train(trained: tuple[Path, Result], families: Path) -> None:
     folder, result = trained
     assert {"config.json", "model.safetensors", "record.json", "run.json"} <= {path.name for path in folder.iterdir()}
     assert f"saved in {folder} after " in result.out
-    assert "clutrr/cpu, seed 4" in result.out
+    assert "relations/cpu, seed 4" in result.out
     assert set(scores(result.out)) == {"k=2", "k=3", "k=4", "loss"}
     [line] = (folder.parent / "results.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert record["seed"] == 4
     assert record["overrides"] == TINY
     assert record["data"]["name"] == "families"
-    assert record["command"].startswith(f"edge-transformer train clutrr --data {families} --preset clutrr/cpu --set ")
+    assert record["command"].startswith(
+        f"edge-transformer train relations --data {families} --preset relations/cpu --set "
+    )
     shown = scores(result.out)
     assert shown["k=4"] == f"{100 * record['metrics']['k=4']:.1f}"
     assert shown["loss"] == f"{record['metrics']['loss']:.4f}"
@@ -107,7 +109,7 @@ def test_train(trained: tuple[Path, Result], families: Path) -> None:
 def test_the_same_command_again_is_done_at_once(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"  # a folder of its own: the process that trained still holds the other one
     shutil.copytree(trained[0], folder)
-    result = run("train", "clutrr", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "4")
+    result = run("train", "relations", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "4")
     assert result.code == 0
     assert f"resuming {folder} at step 6 of 6" in result.out
     assert scores(result.out) == scores(trained[1].out)
@@ -120,14 +122,14 @@ def test_the_same_command_again_adds_no_second_record(
     for copy in ("run", "again"):  # two folders: this process still holds the first one
         shutil.copytree(trained[0], tmp_path / copy)
         arguments = ["--data", str(families), "--out", str(tmp_path / copy), "--results", str(results), *SETTINGS]
-        assert run("train", "clutrr", *arguments, "--seed", "4").code == 0
+        assert run("train", "relations", *arguments, "--seed", "4").code == 0
     assert results.read_text() == (trained[0].parent / "results.jsonl").read_text()
 
 
 def test_another_run_in_the_folder_is_refused(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(trained[0], folder)
-    message = refused("train", "clutrr", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "5")
+    message = refused("train", "relations", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "5")
     assert message.startswith(f"{folder}: holds another run")
 
 
@@ -200,19 +202,19 @@ def test_predict_names_the_broken_line(line: str, message: str, trained: tuple[P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["chess"], "unknown task 'chess'; known are clutrr"),
-        (["clutrr", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
-        (["clutrr", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
-        (["clutrr", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
-        (["clutrr", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
-        (["clutrr", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
-        (["clutrr", "--set", "train.lr=-1"], "train: lr must not be negative"),
-        (["clutrr", "--set", "dim=8"], "--set dim: found no section"),
-        (["clutrr", "--set", "model.dim"], "--set model.dim: found no '='"),
-        (["clutrr", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
-        (["clutrr", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
-        (["clutrr", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
-        (["clutrr", "--precision", "half"], "hardware: precision='half' is not known"),
+        (["chess"], "unknown task 'chess'; known are relations"),
+        (["relations", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
+        (["relations", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
+        (["relations", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
+        (["relations", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
+        (["relations", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
+        (["relations", "--set", "train.lr=-1"], "train: lr must not be negative"),
+        (["relations", "--set", "dim=8"], "--set dim: found no section"),
+        (["relations", "--set", "model.dim"], "--set model.dim: found no '='"),
+        (["relations", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
+        (["relations", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
+        (["relations", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
+        (["relations", "--precision", "half"], "hardware: precision='half' is not known"),
     ],
 )
 def test_mistakes_in_training(arguments: list[str], message: str, families: Path, tmp_path: Path) -> None:
@@ -223,13 +225,13 @@ def test_mistakes_in_training(arguments: list[str], message: str, families: Path
 
 def test_missing_data_folder(trained: tuple[Path, Result], tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
-    assert refused("train", "clutrr", "--data", missing).startswith(f"{missing}: no such folder")
+    assert refused("train", "relations", "--data", missing).startswith(f"{missing}: no such folder")
     assert refused("evaluate", str(trained[0]), "--data", missing).startswith(f"{missing}: no such folder")
 
 
 def test_folder_of_something_else(families: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
-    message = refused("train", "clutrr", "--data", str(families), "--out", str(tmp_path), *SETTINGS)
+    message = refused("train", "relations", "--data", str(families), "--out", str(tmp_path), *SETTINGS)
     assert message.startswith(f"{tmp_path}: not empty and not a run")
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
@@ -245,7 +247,7 @@ def test_folder_of_something_else(families: Path, tmp_path: Path) -> None:
         ("config.json", b"\xff\xfe"),
         ("config.json", b'{"format": "something else"}'),
         ("config.json", b'{"format": "edge-transformer model 1", "task": "chess"}'),
-        ("config.json", b'{"format": "edge-transformer model 1", "task": "clutrr"}'),
+        ("config.json", b'{"format": "edge-transformer model 1", "task": "relations"}'),
         ("config.json", None),
     ],
 )
@@ -289,7 +291,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, tmp_
         raise ZeroDivisionError("a bug of ours")
 
     (tmp_path / "train.jsonl").write_text("{}")
-    monkeypatch.setattr("edge_transformer.data.relations.jsonl.read_folder", break_down)
+    monkeypatch.setattr("edge_transformer.data.relations.folder.read_folder", break_down)
     with pytest.raises(ZeroDivisionError, match="a bug of ours"):
         run("data", "info", str(tmp_path))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.cli import app as cli
+from edge_transformer import __main__ as cli
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

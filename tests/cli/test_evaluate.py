@@ -10,7 +10,7 @@ import pytest
 
 import command_line
 from command_line import SETTINGS, SMALL, Result, refused, run, scores
-from edge_transformer.training.records import read_record, read_records
+from edge_transformer.io.records import read_record, read_records
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 families, trained = command_line.families, command_line.trained  # the fixtures
@@ -39,7 +39,7 @@ def test_a_relative_data_folder_is_remembered_as_an_absolute_one(
 ) -> None:
     shutil.copytree(families, tmp_path / "here" / "families")
     monkeypatch.chdir(tmp_path / "here")
-    assert run("train", "clutrr", "--data", "families", "--out", "run", *SETTINGS).code == 0
+    assert run("train", "relations", "--data", "families", "--out", "run", *SETTINGS).code == 0
     monkeypatch.chdir(tmp_path)
     assert f"here/run on {tmp_path}/here/families\n" in run("evaluate", "here/run").out
 
@@ -47,7 +47,7 @@ def test_a_relative_data_folder_is_remembered_as_an_absolute_one(
 def test_evaluate_scores_the_rows_held_out_of_training(families: Path, tmp_path: Path) -> None:
     folder, copy, other = tmp_path / "run", tmp_path / "copy", tmp_path / "other"
     arguments = ["--data", str(families), "--out", str(folder), *SETTINGS, "--set", "data.held_out=0.5", "--seed", "4"]
-    said = scores(run("train", "clutrr", *arguments).out)
+    said = scores(run("train", "relations", *arguments).out)
     del said["loss"]
     assert set(said) == {"k=2", "k=3", "k=4", "valid"}
     assert scores(run("evaluate", str(folder)).out) == said
@@ -119,7 +119,7 @@ def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: 
     (tmp_path / "jsonl" / "test.jsonl").write_text(json.dumps(row))
     assert set(scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "jsonl")).out)) == {"k=2"}
     for folder in ("csv", "jsonl"):
-        message = refused("train", "clutrr", "--data", str(tmp_path / folder), "--out", str(tmp_path / "run"))
+        message = refused("train", "relations", "--data", str(tmp_path / folder), "--out", str(tmp_path / "run"))
         assert message.startswith(f"{tmp_path}/{folder}: found neither *train.jsonl nor *train.csv; expected")
     message = refused("evaluate", str(trained[0]), "--data", str(tmp_path))
     assert message == f"{tmp_path}: found neither *test.jsonl nor *test.csv; expected one of them"

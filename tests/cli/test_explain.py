@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import save_model
 
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
@@ -18,7 +19,6 @@ from edge_transformer.data.vocab import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score
 from edge_transformer.tasks.relations.model import RelationModel
-from edge_transformer.training.models import save_model
 
 QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
 TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}
@@ -36,7 +36,7 @@ def model() -> RelationModel:
 @pytest.fixture(scope="module")
 def saved(model: RelationModel, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    save_model(model, "clutrr", folder)
+    save_model(model, "relations", folder)
     return str(folder)
 
 

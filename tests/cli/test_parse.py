@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from edge_transformer.cli import app as cli
+from edge_transformer import __main__ as cli
 from edge_transformer.cli import parse as parse_cli
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
@@ -322,10 +322,11 @@ def test_the_examples_of_the_docs(model: ByHeart) -> None:
 
 def test_a_conversation_that_ends_when_nobody_listens_any_more() -> None:
     program = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); import test_parse_cli as here; "
-        "from edge_transformer import checkpoint, cli; checkpoint.load = lambda name: here.ByHeart(); cli.main()"
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import test_parse as here; "
+        "from edge_transformer.cli import app; from edge_transformer.training import models; "
+        "models.load = lambda name: here.ByHeart(); app.main()"
     )
-    command = [sys.executable, "-c", program, str(Path(__file__).parents[1] / "support"), "parse"]
+    command = [sys.executable, "-c", program, str(Path(__file__).parent), "parse"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None

@@ -30,7 +30,7 @@ def test_every_preset_says_what_it_is(name: str) -> None:
     assert len(describe_preset(name)) > 20
 
 
-@pytest.mark.parametrize("name", ["clutrr/best", "cogs/best", "dependency/cpu-bilstm", "cfq/paper"])
+@pytest.mark.parametrize("name", ["clutrr/best", "cogs/best", "trees/cpu-bilstm", "cfq/paper"])
 def test_what_is_shown_of_a_preset_is_a_preset(name: str, tmp_path: Path) -> None:
     shown = run("presets", name)
     assert (shown.code, shown.err) == (0, "")

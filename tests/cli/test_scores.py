@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from edge_transformer.cli import scores as score_table
+from edge_transformer.cli import options as score_table
 
 
 def test_scores_too_many_for_the_terminal_are_listed_below_each_other(

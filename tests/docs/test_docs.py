@@ -18,14 +18,14 @@ import edge_transformer as et
 from edge_transformer.cli.app import app
 from edge_transformer.data.relations.generate import GeneratedData, generate
 from edge_transformer.explain.faithfulness import gold_rules
+from edge_transformer.io.records import read_records
 from edge_transformer.tasks.seq2seq.data import Seq2SeqSettings
 from edge_transformer.tasks.seq2seq.model import DECODE_NUMBERS, DECODE_ROWS
 from edge_transformer.tasks.seq2seq.questions import MAX_BEAMS, MAX_SAMPLES, MAX_WORDS
-from edge_transformer.tasks.trees.data import TreebankSettings
+from edge_transformer.tasks.trees.data import TreeSettings
 from edge_transformer.tasks.trees.model import TreeParserOptions
 from edge_transformer.training.experiment import Experiment, PlannedPreset, TrainingSet
 from edge_transformer.training.presets import preset_names
-from edge_transformer.training.records import read_records
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/your-own-data.md").read_text(encoding="utf-8")
@@ -59,11 +59,11 @@ def test_graphs_over_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     asked = json.loads(lines.splitlines()[0])["tokens"]
     assert json.loads(run(parse, "--json", "--threads", "1"))["tokens"] == asked
     run(exchange, *SMALLER)
-    assert json.loads((tmp_path / "runs/exchanged/record.json").read_text())["data"]["exchanged_rows"] > 0
+    assert json.loads((tmp_path / "runs/augmented/record.json").read_text())["data"]["augmented_rows"] > 0
     settings = re.findall(r"^\| `(\S+=\S+)` \|", text, flags=re.MULTILINE)
     assert len(settings) == 7
     for setting in settings:
-        command = exchange if "exchanged" in setting else train
+        command = exchange if "augmented" in setting else train
         run(re.sub(r"--out \S+", f"--out runs/{setting}", command), "--set", setting, *SMALLER)
     run(hold_out)
     assert (tmp_path / "held-out/test.jsonl").stat().st_size
@@ -115,10 +115,10 @@ def test_treebanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = run(evaluate, "--threads", "1")
     assert all(score in scores for score in re.findall(r"^\| `(\w+)`", section("Scores", text), flags=re.MULTILINE))
     assert run(parse, "--threads", "1").splitlines()[:2] == ["# text = Ann ran", "1\tAnn\t_\t_\t_\t_\t2\tnsubj\t_\t_"]
-    known = {**asdict(TreebankSettings()), **asdict(TreeParserOptions())}
+    known = {**asdict(TreeSettings()), **asdict(TreeParserOptions())}
     for name in re.findall(r"`(?:data|model)\.(\w+)`", section("Settings", text)):
         assert name in known
-    assert set(asdict(TreebankSettings())) <= set(re.findall(r"`data\.(\w+)`", section("Settings", text)))
+    assert set(asdict(TreeSettings())) <= set(re.findall(r"`data\.(\w+)`", section("Settings", text)))
 
 
 def test_pairs_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

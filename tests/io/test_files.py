@@ -182,11 +182,11 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     assert lock(tmp_path / "run" / "lock") is None
     other = lock(tmp_path / "other")
     assert other is not None
-    other.close()
-    held.close()
+    other.release()
+    held.release()
     again = lock(tmp_path / "run" / "lock")
     assert again is not None
-    again.close()
+    again.release()
 
 
 @posix
@@ -197,7 +197,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     assert done.stdout == "held\n"
     held = lock(tmp_path / "lock")
     assert held is not None
-    held.close()
+    held.release()
 
 
 @posix
@@ -211,7 +211,7 @@ def test_a_file_is_locked_for_the_time_of_a_block(tmp_path: Path) -> None:
                 pass  # readers do not wait for each other
         free = lock(tmp_path / "file")
         assert free is not None
-        free.close()
+        free.release()
 
 
 def test_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with open(tmp_path / "file", "wb") as file, locked(file.fileno(), exclusive=True):
         held = lock(tmp_path / "file")
         assert held is not None
-        held.close()
+        held.release()
 
 
 # --- fingerprints -----------------------------------------------------------------------------------------------------

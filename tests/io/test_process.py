@@ -1,4 +1,4 @@
-"""What is freed stays with the process, and it has as many threads as it is given."""
+"""What is freed stays with the process, it has as many threads as it is given, and it knows how long it has taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from edge_transformer.io import process
+from edge_transformer.io.process import Stopwatch
 
-pytest.importorskip("resource", reason="the system does not count page faults")
 COUNT_FAULTS = """
 import resource
 import torch
-import edge_transformer.train  # as in training: the heap of a process that has just begun has no room for small things
-from edge_transformer.process import keep_freed_memory
+# As in training: the heap of a process that has just begun has no room for small things.
+import edge_transformer.training.trainer
+from edge_transformer.io.process import keep_freed_memory
 
 torch.set_num_threads(1)
 told = {keep} and keep_freed_memory()
@@ -37,6 +38,7 @@ def faults(keep: bool) -> tuple[bool, int]:
 
 
 def test_freed_memory_is_used_again() -> None:
+    pytest.importorskip("resource", reason="the system does not count page faults")
     told, kept = faults(keep=True)
     if not told:
         pytest.skip("the C library is not glibc")
@@ -58,3 +60,54 @@ def test_threads_and_memory_are_prepared(asked: int | None, given: int, monkeypa
     finally:
         torch.set_num_threads(before)
     assert calls == [True]
+
+
+# --- time, by the clock and by the CPUs -------------------------------------------------------------------------------
+
+
+class Times:
+    """The two clocks of the system, set by hand; in seconds."""
+
+    def __init__(self) -> None:
+        self.clock = self.cpu = 1000.0
+
+    def monotonic(self) -> float:
+        return self.clock
+
+    def process_time(self) -> float:
+        return self.cpu
+
+    def work(self, seconds: float, cpu: float) -> None:
+        self.clock += seconds
+        self.cpu += cpu
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> Times:
+    times = Times()
+    monkeypatch.setattr(process, "time", times)
+    return times
+
+
+def test_time_is_counted_from_stop_to_stop(times: Times) -> None:
+    watch = Stopwatch()
+    times.work(600, 600)
+    watch.start()
+    times.work(120, 60)
+    watch.stop()
+    times.work(60, 120)
+    watch.stop()
+    assert (watch.minutes, watch.cpu_minutes) == (3.0, 3.0)
+
+
+def test_going_on_after_another_process(times: Times) -> None:
+    watch = Stopwatch()
+    times.work(60, 60)
+    watch.set(10.0, 4.0)
+    times.work(120, 60)
+    watch.stop()
+    assert (watch.minutes, watch.cpu_minutes) == (12.0, 5.0)
+    watch.set(10.0, None)  # a checkpoint without them
+    times.work(60, 60)
+    watch.stop()
+    assert (watch.minutes, watch.cpu_minutes) == (11.0, None)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_transformer.data.graphs import rows as token_graphs
-from edge_transformer.data.relations import jsonl as graphs
+from edge_transformer.data.relations import rows as graphs
 from edge_transformer.data.trees import conllu as treebanks
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io import streams as lines

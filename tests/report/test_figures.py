@@ -9,10 +9,10 @@ import pytest
 
 from edge_transformer.draw.curves import draw_curves
 from edge_transformer.draw.dots import Dot, draw_dots
+from edge_transformer.io.records import Record
 from edge_transformer.report import figures as result_figures
 from edge_transformer.report.figures import figures_of
 from edge_transformer.report.tables import result_tables
-from edge_transformer.training.records import Record
 from record_cases import run
 
 EDGE, RAT = "Edge Transformer", "Relation-aware Transformer"

@@ -15,9 +15,9 @@ from rich.console import Console
 
 import edge_transformer.report.page
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.records import Record, append_record
 from edge_transformer.report.page import Report, build_report, report_tables
 from edge_transformer.report.tables import BELOW, result_tables
-from edge_transformer.training.records import Record, append_record
 from record_cases import run, runs
 
 
@@ -87,7 +87,7 @@ def test_the_parts_of_trials_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_tasks_without_an_axis_need_no_code(tmp_path: Path) -> None:
     split = {"name": "cfq", "fingerprint": "3", "split": "mcd3"}
-    parses = [run(1, {"LAS": 0.96, "EM": 0.89}, task="dependency", data=split, preset="dependency/cpu")]
+    parses = [run(1, {"LAS": 0.96, "EM": 0.89}, task="dependency", data=split, preset="trees/cpu")]
     unknown = [run(1, {"hits": 0.5}, task="links", data={"name": "wn18", "fingerprint": "4"}, preset="links/cpu")]
     report = write(tmp_path, [*unknown, *parses])
     assert [table.title for table in report.tables] == ["Dependency parsing, CFQ MCD3", "links, wn18"]
@@ -167,8 +167,8 @@ def test_sources_below_a_table(tmp_path: Path) -> None:
     text = write(tmp_path, records).path.read_text()
     assert "- Data: `official`, fingerprint `0a1b`, train\\_k `2,3,4`, train\\_rows `12064`\n" in text
     assert "- Versions: edge-transformer 0.1.0, torch 2.6.0 / 2.13.0\n" in text
-    assert "for seed in 1 2 3; do edge-transformer train clutrr --preset clutrr/cpu --seed $seed; done\n" in text
-    assert "\nedge-transformer train clutrr --preset clutrr/paper --seed 1\n" in text
+    assert "for seed in 1 2 3; do edge-transformer train relations --preset clutrr/cpu --seed $seed; done\n" in text
+    assert "\nedge-transformer train relations --preset clutrr/paper --seed 1\n" in text
 
 
 def test_same_records_same_bytes(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from edge_transformer.io.records import Record, append_record
 from edge_transformer.report.page import build_report
 from edge_transformer.report.statements import model_statements, paper_statements
 from edge_transformer.report.tables import ResultTable, result_tables
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.records import Record, append_record
 from record_cases import run
 
 
@@ -116,7 +116,7 @@ def test_only_what_belongs_together_is_compared() -> None:
 
 
 def test_the_report_has_the_statements_and_keeps_validation_out_of_the_table(tmp_path: Path) -> None:
-    settings = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, 1).settings
+    settings = RunConfig.from_preset("relations", "clutrr/cpu", {}, 1).settings
     data = {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4"}
     records = [
         *runs("clutrr/cpu", {"k=10": 0.9, "valid": 0.5, "valid k=6": 0.25, "valid k=10": 0.125}, settings=settings),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from edge_transformer.io.records import Record, latest_runs, scored_elsewhere
 from edge_transformer.report.tables import ABOVE, BELOW, Row, result_tables
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.records import Record, latest_runs, scored_elsewhere
 from record_cases import run, runs
 
 
@@ -188,7 +188,7 @@ def test_runs_before_and_after_a_change_of_the_preset_are_two_rows() -> None:
 
 def settings_of_today(**changes: Any) -> dict[str, Any]:
     """Those of clutrr/cpu, with changes to its `train:` section."""
-    settings = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, 1).settings
+    settings = RunConfig.from_preset("relations", "clutrr/cpu", {}, 1).settings
     return {**settings, "train": {**settings["train"], **changes}}
 
 
@@ -208,7 +208,7 @@ def test_runs_of_code_that_is_gone_have_no_command(tmp_path: Path, monkeypatch: 
     assert (table.rows[0].options, table.commands) == ("train.luck=1", ())
     (table,) = result_tables(runs([0.9], settings=settings_of_today(), overrides={"train.luck": 1}))
     assert (table.rows[0].options, table.commands) == ("train.luck=1", ())
-    (tmp_path / "my.yaml").write_text("task: clutrr\nbase: clutrr/cpu\ntrain: {lr: 9}\n")
+    (tmp_path / "my.yaml").write_text("task: relations\nbase: clutrr/cpu\ntrain: {lr: 9}\n")
     monkeypatch.chdir(tmp_path)  # a file of one's own may have changed too, or be another one
     (table,) = result_tables(runs([0.9], settings=settings_of_today(), preset="my.yaml"))
     assert (table.rows[0].options, len(table.commands)) == ("", 1)

@@ -6,7 +6,8 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from edge_transformer.data.relations.clutrr import ProofStep, Story, read_stories
+from edge_transformer.data.relations.clutrr import read_stories
+from edge_transformer.data.relations.rows import ProofStep, Story
 
 ROW = {  # a chain of two relations, every column that the reader knows
     "id": "0",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from edge_transformer.cli import app as cli
+from edge_transformer import __main__ as cli
 
 SMALL = ["data", "generate", "clutrr", "--rows", "60", "--test-rows", "8", "--train-k", "2,3", "--test-k", "2-4"]
 
@@ -78,7 +78,7 @@ def trained(families: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("runs") / "run"
     results = folder.parent / "results.jsonl"
     arguments = ["--data", str(families), "--out", str(folder), "--results", str(results), "--threads", "1", *SETTINGS]
-    result = run("train", "clutrr", *arguments, "--seed", "4")
+    result = run("train", "relations", *arguments, "--seed", "4")
     assert result.code == 0, result
     return folder, result
 

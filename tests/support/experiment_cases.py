@@ -14,9 +14,10 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.training.experiment import Experiment, Run, plan
 
 REPOSITORY = Path(__file__).parents[2]
-COMMITTED_FILES = sorted(
-    path for path in (REPOSITORY / "experiments").glob("*.yaml") if "runs" in yaml.safe_load(path.read_text())
-)
+EXPERIMENTS = REPOSITORY / "experiments"
+ALL_FILES = sorted(EXPERIMENTS.rglob("*.yaml"))
+COMMITTED_FILES = [path for path in ALL_FILES if "runs" in yaml.safe_load(path.read_text())]
+COMMITTED_SWEEPS = [path for path in ALL_FILES if path not in COMMITTED_FILES]
 TINY = {
     "model.dim": 8,
     "model.heads": 2,
@@ -31,7 +32,7 @@ def write_tiny_experiment(folder: Path) -> Path:
     """An experiment file with three short runs, and its data."""
     write_clutrr(folder / "families", *generate((2, 3), (2, 3), 60, seed=1, test_rows=5))
     experiment = {
-        "task": "clutrr",
+        "task": "relations",
         "data": str(folder / "families"),
         "results": str(folder / "results.jsonl"),
         "seeds": [1, 2],
@@ -43,6 +44,11 @@ def write_tiny_experiment(folder: Path) -> Path:
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump(experiment))
     return path
+
+
+def name_of(path: Path) -> str:
+    """A committed file as tests and documents name it, such as "clutrr/main.yaml"."""
+    return path.relative_to(EXPERIMENTS).as_posix()
 
 
 def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Run]:
@@ -66,7 +72,7 @@ def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def _write_small_data(task: str, folder: Path) -> None:
     """A folder with a few rows such as the task reads."""
-    if task == "clutrr":
+    if task == "relations":
         write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
         return
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
@@ -74,8 +80,8 @@ def _write_small_data(task: str, folder: Path) -> None:
         "graphs": (json.dumps(graph) + "\n", "jsonl"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
         "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),
-        "dependency": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
-    }[task]
+        "trees": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
+    }["cogs" if folder.name == "cogs" else task]
     folder.mkdir(parents=True)
     for split in ("train", "dev", "test", "gen"):
         (folder / f"{split}.{ending}").write_text(row)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from edge_transformer.data.graphs.folder import GraphFolder
 from edge_transformer.data.graphs.rows import TokenGraph
-from edge_transformer.tasks.graphs.data import ParsingData, ParsingSettings
+from edge_transformer.tasks.graphs.data import GraphData, GraphSettings
 
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 TRANSFORMER = {"kind": "transformer", "dim": 16, "heads": 2, "layers": 2, "max_distance": 4}
@@ -37,6 +38,7 @@ def random_graphs(count: int, seed: int, longest: int = 9) -> list[TokenGraph]:
 
 
 def make_data(
-    train: Sequence[TokenGraph], settings: ParsingSettings | None = None, **splits: Sequence[TokenGraph]
-) -> ParsingData:
-    return ParsingData("tiny", "0a", {"train": train, **splits}, settings or ParsingSettings(), seed=1)
+    train: Sequence[TokenGraph], settings: GraphSettings | None = None, **splits: Sequence[TokenGraph]
+) -> GraphData:
+    rows = {"train": list(train), **{split: list(graphs) for split, graphs in splits.items()}}
+    return GraphData(GraphFolder("tiny", "0a", rows), settings or GraphSettings(), seed=1)

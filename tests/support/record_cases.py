@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edge_transformer.training.records import Record
+from edge_transformer.io.records import Record
 
 VERSIONS = {"torch": "2.13.0", "edge-transformer": "0.1.0"}
 
@@ -14,7 +14,7 @@ def run(seed: int, metrics: dict[str, float], **fields: Any) -> Record:
     """A finished run that never was."""
     preset = fields.get("preset", "clutrr/cpu")
     values: dict[str, Any] = {
-        "task": "clutrr",
+        "task": "relations",
         "data": {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4", "train_rows": 12064},
         "model": "edge",
         "preset": preset,
@@ -22,7 +22,7 @@ def run(seed: int, metrics: dict[str, float], **fields: Any) -> Record:
         "minutes": 10.0 * seed,
         "threads": 1,
         "versions": VERSIONS,
-        "command": f"edge-transformer train clutrr --preset {preset} --seed {seed}",
+        "command": f"edge-transformer train relations --preset {preset} --seed {seed}",
         "finished": "2025-03-01T12:00:00+00:00",
     }
     return Record(seed=seed, metrics=metrics, **{**values, **fields})

@@ -9,18 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.data.relations.clutrr import ClutrrData, Story
 from edge_transformer.data.relations.generate import generate
-from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings
+from edge_transformer.data.relations.rows import RelationRows, Story
+from edge_transformer.tasks.relations.data import RelationData, RelationSettings
+from edge_transformer.tasks.relations.model import RelationModel
 
 MODEL = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 CPU = torch.device("cpu")
 
 
-def make_data(rows: int = 60) -> ClutrrData:
+def make_data(rows: int = 60) -> RelationRows:
     train, tests = generate([2, 3], [2, 4], rows=rows, seed=3, test_rows=12)
     conflicting = replace(train[0], target="son" if train[0].target != "son" else "aunt")
-    return ClutrrData(
+    return RelationRows(
         name="families",
         fingerprint="abc",
         train=(*train, train[0], conflicting),  # a graph of three rows and two answers
@@ -29,12 +30,12 @@ def make_data(rows: int = 60) -> ClutrrData:
 
 
 @pytest.fixture(scope="module")
-def stories() -> ClutrrData:
+def stories() -> RelationRows:
     return make_data()
 
 
 @pytest.fixture
-def data(stories: ClutrrData) -> RelationData:
+def data(stories: RelationRows) -> RelationData:
     return RelationData(stories, RelationSettings(), seed=1)
 
 

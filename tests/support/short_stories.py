@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edge_transformer.data.relations.clutrr import Story
 from edge_transformer.data.relations.families import Family
+from edge_transformer.data.relations.rows import Story
 
 
 def story(text: str, query: tuple[int, int], target: str) -> Story:

@@ -9,7 +9,7 @@ import torch
 
 from edge_transformer.data.trees.conllu import DependencySentence, tree_problem
 from edge_transformer.data.trees.folder import TreebankData
-from edge_transformer.tasks.trees.data import TreebankSettings, TreebankTask
+from edge_transformer.tasks.trees.data import TreeData, TreeSettings
 
 EDGE = {"kind": "edge", "dim": 16, "heads": 2, "layers": 2}
 WORDS = ("the", "The", "dog", "cat", "saw", "ran", "that", ".")
@@ -37,8 +37,6 @@ def random_trees(count: int, seed: int, longest: int = 9) -> list[DependencySent
     return trees
 
 
-def make_data(
-    train: Sequence[DependencySentence], settings: TreebankSettings | None = None, **splits: Any
-) -> TreebankTask:
+def make_data(train: Sequence[DependencySentence], settings: TreeSettings | None = None, **splits: Any) -> TreeData:
     data = TreebankData("tiny", "0a", {"train": tuple(train), **splits})
-    return TreebankTask(data, settings or TreebankSettings())
+    return TreeData(data, settings or TreeSettings())

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
 from typer.testing import CliRunner
 
 import edge_transformer as et
 from edge_transformer.cli.app import app
 from edge_transformer.errors import UserError
+from edge_transformer.io.records import read_record, read_records
 from edge_transformer.tasks.graphs.model import GraphParser
-from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
-from edge_transformer.training.records import read_record, read_records
 from official_data import benchmark
 
 REPOSITORY = Path(__file__).parents[2]
-DATA = {"clutrr": "clutrr/data_db9b8f04", "cogs": "cogs"}
+DATA = {"relations": "clutrr/data_db9b8f04", "graphs": "cogs"}
 MOST_BYTES = 3_000_000
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
 
@@ -30,7 +30,7 @@ def test_each_is_small_and_on_record(name: str) -> None:
     assert {path.name for path in folder.iterdir()} == {CONFIG_FILE, WEIGHTS_FILE, "record.json"}
     assert sum(path.stat().st_size for path in folder.iterdir()) < MOST_BYTES
     record = read_record(folder / "record.json")
-    recorded = read_records(REPOSITORY / "results")
+    recorded = read_records(REPOSITORY / "results/records")
     assert any(record.key == each.key and record.metrics == each.metrics for each in recorded)
 
 

@@ -10,25 +10,23 @@ import pytest
 import yaml
 from rich.console import Console
 
+from edge_transformer.io.records import Record
 from edge_transformer.training import display as experiment_display
 from edge_transformer.training.display import Standing, how_it_stands, short_names, table
 from edge_transformer.training.experiment import Experiment, Run, plan
-from edge_transformer.training.records import Record
-from experiment_cases import COMMITTED_FILES, plan_committed, write_tiny_experiment
+from experiment_cases import COMMITTED_FILES, name_of, plan_committed, write_tiny_experiment
 
 SIZES = [(80, 24), (100, 30), (140, 50)]
 SCORES = {
-    "clutrr": [f"k={k}" for k in range(2, 11)],
-    "cogs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/prim"],
-    "graphs": ["dev", "test", "test/agent"],
-    "dependency": ["valid LAS", "valid UAS", "valid EM", "LAS", "UAS", "EM"],
+    "relations": [f"k={k}" for k in range(2, 11)],
+    "graphs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/x"],
+    "trees": ["valid LAS", "valid UAS", "valid EM", "LAS", "UAS", "EM"],
     "seq2seq": [f"{of}{kind}" for of in ("held-out ", "valid ", "") for kind in ("EM", "query EM")],
 }
 MIDWAY = {
-    "clutrr": SCORES["clutrr"],
-    "cogs": SCORES["cogs"][:2],
-    "graphs": ["dev"],
-    "dependency": SCORES["dependency"][:3],
+    "relations": SCORES["relations"],
+    "graphs": SCORES["graphs"][:2],
+    "trees": SCORES["trees"][:3],
     "seq2seq": SCORES["seq2seq"][:4],
 }
 
@@ -95,7 +93,7 @@ def cells(name: str, run: Run, runs: list[Run]) -> list[str]:
 # --- the committed files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", COMMITTED_FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", COMMITTED_FILES, ids=name_of)
 def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = plan_committed(path, tmp_path, monkeypatch)
     assert len(set(zip(short_names(runs)[1], (run.config.seed for run in runs), strict=True))) == len(runs)
@@ -113,7 +111,7 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
         assert f"{middle} of {len(runs)} runs finished" in " ".join(lines)
         if width > 80:
             [heads] = [line for line in lines if line.startswith("run ")]
-            assert {"clutrr": " k=10", "cogs": " gen", "graphs": " test"}.get(runs[0].config.task, " EM") in heads
+            assert {"relations": " k=10", "graphs": " gen"}.get(runs[0].config.task, " EM") in heads
     for run in runs:
         finish(run)
     for width, height in SIZES:
@@ -122,7 +120,7 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
 
 
 def test_long_lists_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = [path for path in COMMITTED_FILES if path.name == "clutrr-k23.yaml"]
+    [path] = [path for path in COMMITTED_FILES if name_of(path) == "clutrr/k23.yaml"]
     # As many seeds of all, so that a further seed of one in the file changes nothing here.
     runs = [run for run in plan_committed(path, tmp_path, monkeypatch) if run.config.seed <= 3]
     assert len(runs) == 24
@@ -139,7 +137,7 @@ def test_long_lists_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert lines[13].split() == ["cpu-rrat", "2", "running", "50", "%", "150.0", "100.0", "100.0", "100.0"]
     assert lines[-1] == "not shown: 5 waiting"
     wide = rendered(runs, 140, 24)
-    assert wide[2].split() == ["run", "seed", "state", "done", "minutes", "min", "left", "loss", *SCORES["clutrr"]]
+    assert wide[2].split() == ["run", "seed", "state", "done", "minutes", "min", "left", "loss", *SCORES["relations"]]
     # Where only three have room: the running one, the one finished last, and the last of those known before.
     low = rendered(runs, 80, 8)
     assert [line.split()[:3] for line in low[3:-1]] == [
@@ -154,7 +152,7 @@ def test_long_lists_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_running_runs_come_before_failed_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = [path for path in COMMITTED_FILES if path.name == "cogs.yaml"]
+    [path] = [path for path in COMMITTED_FILES if name_of(path) == "cogs/main.yaml"]
     runs = plan_committed(path, tmp_path, monkeypatch)
     for run in runs[:-2]:
         run.state, run.problem = "failed", "no\nmore disk"
@@ -227,12 +225,12 @@ def test_settings_of_the_same_name_keep_their_section(runs: list[Run]) -> None:
 def test_how_runs_stand(runs: list[Run]) -> None:
     assert how_it_stands(runs[0]) == Standing()
     begin(runs[0])
-    scores = dict.fromkeys(SCORES["clutrr"], 1.0)
+    scores = dict.fromkeys(SCORES["relations"], 1.0)
     assert how_it_stands(runs[0]) == Standing("1/2", "50 %", "150.0", "150.0", "1.250", scores)
     (runs[0].folder / "status.json").write_text("{}")  # of some other version
     assert how_it_stands(runs[0]) == Standing()
     finish(runs[1])
-    scores = dict.fromkeys(SCORES["clutrr"], 0.9876)
+    scores = dict.fromkeys(SCORES["relations"], 0.9876)
     assert how_it_stands(runs[1]) == Standing("2/2", "100 %", "123.4", "", "0.012", scores)
 
 

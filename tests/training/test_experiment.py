@@ -20,11 +20,19 @@ from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError
 from edge_transformer.io.files import lock
+from edge_transformer.io.records import read_records
 from edge_transformer.report.tables import result_tables
 from edge_transformer.training.config import RunConfig
 from edge_transformer.training.experiment import Experiment, _advance, plan, run_experiment
-from edge_transformer.training.records import read_records
-from experiment_cases import COMMITTED_FILES, REPOSITORY, TINY, plan_committed, write_tiny_experiment
+from experiment_cases import (
+    ALL_FILES,
+    COMMITTED_FILES,
+    REPOSITORY,
+    TINY,
+    name_of,
+    plan_committed,
+    write_tiny_experiment,
+)
 
 
 @pytest.fixture
@@ -132,7 +140,7 @@ def test_a_run_that_another_process_gave_up_is_taken_over(file: Path, tmp_path: 
     assert held is not None
     _advance(run, [run], 1, tmp_path / "results.jsonl")
     assert (run.state, run.process) == ("elsewhere", None)
-    held.close()
+    held.release()
     _advance(run, [run], 0, tmp_path / "results.jsonl")
     assert run.state == "waiting"
 
@@ -341,10 +349,10 @@ def test_other_validation_stories_make_another_run(file: Path, tmp_path: Path) -
 # --- the committed files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", COMMITTED_FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", COMMITTED_FILES, ids=name_of)
 def test_committed_experiments_can_be_planned(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment.read(path)
-    assert (REPOSITORY / experiment.results).parent == REPOSITORY / "results"
+    assert (REPOSITORY / experiment.results).parent == REPOSITORY / "results/records"
     assert all(run.state == "waiting" for run in plan_committed(path, tmp_path, monkeypatch))
 
 
@@ -352,14 +360,14 @@ def parts_of_the_paper(text: str) -> set[str]:
     return set(re.findall(r"(?:Figure|Table) \d", text))
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "experiments").glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
 def test_committed_experiments_say_what_of_the_paper_they_are(path: Path) -> None:
     first = path.read_text(encoding="utf-8").splitlines()[0]
     page = (REPOSITORY / "docs/how-it-works.md").read_text(encoding="utf-8")
-    [row] = [line for line in page.splitlines() if line.startswith("|") and f"`experiments/{path.name}`" in line]
+    [row] = [line for line in page.splitlines() if line.startswith("|") and f"`experiments/{name_of(path)}`" in line]
     part, _, command = row.strip("| ").split(" | ")
     kind = "experiment" if path in COMMITTED_FILES else "sweep"
-    assert command == f"`edge-transformer {kind} experiments/{path.name}`"
+    assert command == f"`edge-transformer {kind} experiments/{name_of(path)}`"
     assert parts_of_the_paper(part) == parts_of_the_paper(first)
     assert bool(parts_of_the_paper(part)) != (part == "beyond the paper")
     assert parts_of_the_paper(first) or first.startswith("# Beyond the paper: ")
@@ -368,6 +376,6 @@ def test_committed_experiments_say_what_of_the_paper_they_are(path: Path) -> Non
 def test_what_has_no_experiment_can_be_trained() -> None:
     page = (REPOSITORY / "docs/how-it-works.md").read_text(encoding="utf-8")
     commands = re.findall(r"`edge-transformer train (\S+) --data \S+ --preset (\S+)` \|$", page, flags=re.MULTILINE)
-    assert commands == [("seq2seq", "cfq/paper"), ("dependency", "cfq-dep/cpu")]
+    assert commands == [("seq2seq", "cfq/paper"), ("trees", "cfq-dep/cpu")]
     for task, preset in commands:
         RunConfig.from_preset(task, preset, {}, seed=1)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_transformer.training.models import load_checkpoint, load_with_task, save_checkpoint, save_model
 from safetensors.torch import save_file
 
 import edge_transformer as et
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.relations.model import RelationModel
-from edge_transformer.training.models import load_checkpoint, load_with_task, save_checkpoint, save_model
 
 SETTINGS = {"kind": "edge", "dim": 8, "heads": 2, "layers": 2}
 QUESTION = {"edges": [["Ann", "daughter", "Lil"], ["Lil", "son", "Bob"]], "query": ["Ann", "Bob"]}
@@ -26,7 +26,7 @@ def model() -> RelationModel:
 
 
 def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -> None:
-    save_model(model, "clutrr", tmp_path / "model")
+    save_model(model, "relations", tmp_path / "model")
     loaded = et.load(tmp_path / "model")
     assert not loaded.training
     assert loaded.predict([QUESTION]) == model.eval().predict([QUESTION])
@@ -47,7 +47,7 @@ def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
         UserError, match=r"config\.json: its training has not finished; the command that started it goes on"
     ):
         et.load(tmp_path)
-    save_model(model, "clutrr", tmp_path)
+    save_model(model, "relations", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
 
     def expect(changed: object, message: str) -> None:

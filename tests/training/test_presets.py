@@ -17,10 +17,9 @@ from edge_transformer.training.config import RunConfig, TrainConfig
 from edge_transformer.training.presets import load_preset, override, parse_changes, preset_names, read_yaml, yaml_value
 
 DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides its settings
-    "clutrr": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
-    "cogs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
-    "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"]}},
-    "dependency": {
+    "relations": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
+    "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
+    "trees": {
         "lexicon": {"words": ["Emma", "ran"], "letters": "aemn", "lower_case": True},
         "labels": ["nsubj", "root"],
         "root_label": "root",
@@ -51,12 +50,12 @@ def test_every_preset_makes_a_run_and_a_model(name: str) -> None:
 
 def test_settings_of_the_paper() -> None:
     preset = load_preset("clutrr/paper")
-    assert preset["task"] == "clutrr"
+    assert preset["task"] == "relations"
     model, train = preset["model"], preset["train"]
     assert (model["dim"], model["heads"], model["layers"], model["dropout"]) == (200, 4, 8, 0.2)
     assert (train["epochs"], train["batch_size"], train["lr"], train["warmup_steps"]) == (50, 400, 0.001, 100)
     assert preset["data"] == {"held_out": 0.2, "merge_equal": False}
-    assert RunConfig.from_preset("clutrr", "clutrr/paper", {}, 1).train.clip == 1.0
+    assert RunConfig.from_preset("relations", "clutrr/paper", {}, 1).train.clip == 1.0
 
 
 def test_the_rival_of_the_best_parser_has_its_recipe_and_the_rivals_model() -> None:
@@ -76,19 +75,19 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def test_a_file_of_your_own(tmp_path: Path) -> None:
-    path = write(tmp_path, mine="task: clutrr\nmodel:\n  dim: 8\ntrain:\n  lr: 1e-3\n")
-    assert load_preset(str(path)) == {"task": "clutrr", "model": {"dim": 8}, "train": {"lr": 0.001}}
+    path = write(tmp_path, mine="task: relations\nmodel:\n  dim: 8\ntrain:\n  lr: 1e-3\n")
+    assert load_preset(str(path)) == {"task": "relations", "model": {"dim": 8}, "train": {"lr": 0.001}}
 
 
 def test_files_build_on_each_other(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        first="task: clutrr\nmodel:\n  dim: 8\n  heads: 2\ntrain:\n  epochs: 3\ndata:\n",
+        first="task: relations\nmodel:\n  dim: 8\n  heads: 2\ntrain:\n  epochs: 3\ndata:\n",
         second="base: first.yaml\nmodel:\n  dim: 16\ndata:\n  held_out: 0.5\n",
         third="base: second.yaml\nmodel:\n  layers: 4\ntrain:\n",
     )
     assert load_preset(str(path)) == {
-        "task": "clutrr",
+        "task": "relations",
         "model": {"dim": 16, "heads": 2, "layers": 4},
         "train": {"epochs": 3},
         "data": {"held_out": 0.5},
@@ -96,10 +95,10 @@ def test_files_build_on_each_other(tmp_path: Path) -> None:
 
 
 def test_base_is_seen_from_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a", base="task: clutrr\n")
+    write(tmp_path / "a", base="task: relations\n")
     path = write(tmp_path / "a" / "b", mine="base: ../base.yaml\nmodel:\n  dim: 3\n")
     monkeypatch.chdir(tmp_path)
-    assert load_preset(str(path.relative_to(tmp_path))) == {"task": "clutrr", "model": {"dim": 3}}
+    assert load_preset(str(path.relative_to(tmp_path))) == {"task": "relations", "model": {"dim": 3}}
 
 
 def test_null_takes_away_what_the_base_says(tmp_path: Path) -> None:
@@ -180,15 +179,15 @@ def test_unknown_presets(name: str) -> None:
 
 
 def test_override_leaves_the_original_alone() -> None:
-    before: dict[str, Any] = {"task": "clutrr", "model": {"dim": 8, "heads": 2}, "data": None}
+    before: dict[str, Any] = {"task": "relations", "model": {"dim": 8, "heads": 2}, "data": None}
     after = override(before, {"model.dim": 16, "train.lr": 0.5, "data.held_out": 0.1})
     assert after == {
-        "task": "clutrr",
+        "task": "relations",
         "model": {"dim": 16, "heads": 2},
         "train": {"lr": 0.5},
         "data": {"held_out": 0.1},
     }
-    assert before == {"task": "clutrr", "model": {"dim": 8, "heads": 2}, "data": None}
+    assert before == {"task": "relations", "model": {"dim": 8, "heads": 2}, "data": None}
     assert override(before, {}) == before
 
 
@@ -260,13 +259,13 @@ def test_changes_that_are_no_yaml(value: str) -> None:
 )
 def test_wrong_settings_are_refused_before_any_data_are_read(change: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        RunConfig.from_preset("clutrr", "clutrr/cpu", parse_changes([change]), seed=1)
+        RunConfig.from_preset("relations", "clutrr/cpu", parse_changes([change]), seed=1)
 
 
 def test_preset_of_another_task(tmp_path: Path) -> None:
     path = write(tmp_path, other="task: chess\n")
-    with pytest.raises(UserError, match="is for the task 'chess', not for 'clutrr'"):
-        RunConfig.from_preset("clutrr", str(path), {}, seed=1)
+    with pytest.raises(UserError, match="is for the task 'chess', not for 'relations'"):
+        RunConfig.from_preset("relations", str(path), {}, seed=1)
 
 
 scalars = (
@@ -300,8 +299,8 @@ def test_yaml_value_of_plain_settings_is_what_a_person_would_type() -> None:
 
 def test_arguments_of_a_run_lead_back_to_it() -> None:
     changes = {"train.lr": 1e-5, "data.train_k": [2, 3], "model.norm": "pre", "model.tied": False}
-    run = RunConfig.from_preset("clutrr", "clutrr/cpu", changes, seed=7)
+    run = RunConfig.from_preset("relations", "clutrr/cpu", changes, seed=7)
     arguments = run.arguments("some folder")
     options = [value for flag, value in pairwise(arguments) if flag == "--set"]
     assert parse_changes(options) == changes
-    assert RunConfig.from_preset("clutrr", "clutrr/cpu", parse_changes(options), seed=7) == run
+    assert RunConfig.from_preset("relations", "clutrr/cpu", parse_changes(options), seed=7) == run

@@ -14,13 +14,14 @@ import pytest
 import torch
 import yaml
 
-from edge_transformer.cli.sweep import sweep as command
+from edge_transformer.cli.experiments import sweep as command
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.errors import UserError
 from edge_transformer.training import sweep as sweeping
 from edge_transformer.training.sweep import Search, Sweep, counted
 from edge_transformer.training.trainer import Trainer
+from experiment_cases import COMMITTED_SWEEPS, name_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {
@@ -36,14 +37,13 @@ SPACE = {
     "model.heads": {"low": 1, "high": 2},
     "train.lr": {"low": 1e-4, "high": 2e-3, "log": True},
 }
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     train, tests = generate((2, 3), (2, 3), 60, seed=1, test_rows=5)
     write_clutrr(tmp_path / "families", train, tests, generate_valid((5,), 6, seed=1))
-    values = {"task": "clutrr", "data": str(tmp_path / "families"), "preset": "clutrr/cpu", "trials": 2}
+    values = {"task": "relations", "data": str(tmp_path / "families"), "preset": "clutrr/cpu", "trials": 2}
     (tmp_path / "search.yaml").write_text(yaml.safe_dump({**values, "set": TINY, "space": SPACE}))
     return tmp_path / "search.yaml"
 
@@ -74,7 +74,7 @@ def test_trials_are_runs_and_the_best_is_told(file: Path, capsys: pytest.Capture
     best = Search(Sweep.read(file), file.parent / "runs").best()
     assert [trial.value for trial in best] == sorted((trial.value or 0.0 for trial in best), reverse=True)
     line = shown.splitlines()[-1].strip()
-    assert line.startswith(f"edge-transformer train clutrr --data {file.parent / 'families'} --preset clutrr/cpu ")
+    assert line.startswith(f"edge-transformer train relations --data {file.parent / 'families'} --preset clutrr/cpu ")
     assert f"--set model.dim={best[0].params['model.dim']}" in line
     assert "data.test" not in line
 
@@ -139,7 +139,7 @@ def test_the_trial_of_a_killed_process_is_continued_and_that_of_a_living_one_lef
     trial, held = chosen
     other = Search(Sweep.read(file), file.parent / "runs")
     assert other._choose() is None, "the only trial is being worked on"
-    held.close()  # as the end of a process does
+    held.release()  # as the end of a process does
     found, _ = search(file)
     [best] = found.best()
     assert best.params == trial.params
@@ -242,7 +242,7 @@ def test_ranges_of_whole_numbers_and_others(file: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "experiments").glob("*sweep*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", COMMITTED_SWEEPS, ids=name_of)
 def test_committed_sweeps_can_be_read(path: Path) -> None:
     sweep = Sweep.read(path)
     for dim in range(200, 401, 40):

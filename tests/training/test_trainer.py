@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import load_checkpoint
 from safetensors.torch import load_file
 
 import two_processes
@@ -25,7 +25,6 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.layer import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
-from edge_transformer.training.models import load_checkpoint
 from edge_transformer.training.trainer import CHECKPOINT_FILE, Trainer, learning_rate
 
 TINY = {
@@ -51,7 +50,7 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_run(**changes: Any) -> RunConfig:
-    return RunConfig.from_preset("clutrr", "clutrr/cpu", {**TINY, **changes}, seed=3)
+    return RunConfig.from_preset("relations", "clutrr/cpu", {**TINY, **changes}, seed=3)
 
 
 def make_trainer(families: Path, folder: Path, **changes: Any) -> Trainer:
@@ -156,7 +155,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
 def test_a_sigkilled_process_can_be_resumed_by_the_same_command(families: Path, tmp_path: Path) -> None:
     changes = [f"--set={name}={value}" for name, value in {**TINY, "train.epochs": 40}.items()]
-    command = [sys.executable, "-m", "edge_transformer", "train", "clutrr", "--data", str(families), *changes]
+    command = [sys.executable, "-m", "edge_transformer", "train", "relations", "--data", str(families), *changes]
     command += ["--threads", "1", "--checkpoint-seconds", "0", "--seed", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, env=environment, capture_output=True)
@@ -228,7 +227,7 @@ def test_ctrl_c_ends_scoring_which_begins_anew_later(
 def test_two_processes_take_the_same_step_as_one(families: Path, tmp_path: Path) -> None:
     # Dropout and random depth are drawn by each process for itself.
     same_on_all = {**TINY, "model.dropout": 0.0, "model.min_layers": "null", "train.epochs": 1}
-    two_processes.assert_same_step("clutrr", families, same_on_all, tmp_path)
+    two_processes.assert_same_step("relations", families, same_on_all, tmp_path)
 
 
 def test_another_run_in_the_folder_is_refused(families: Path, tmp_path: Path) -> None:
@@ -253,35 +252,6 @@ def test_data_may_be_moved_before_a_run_is_resumed(families: Path, tmp_path: Pat
     (tmp_path / "moved/1.4_test.csv").unlink()
     with pytest.raises(UserError, match="holds another run; its data is"):
         make_trainer(tmp_path / "moved", tmp_path / "run")
-
-
-def test_a_run_of_before_goes_on_unless_a_default_has_changed(
-    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = make_trainer(families, tmp_path / "run")
-    trainer.save_checkpoint()
-    trainer.release_folder()
-    path = tmp_path / "run/run.json"
-    values = json.loads(path.read_text())
-    for name in ("data_folder", "precision"):
-        del values[name]
-    for section, names in (("model", ("tied", "key", "norm")), ("train", ("clip",)), ("data", ("held_out", "train_k"))):
-        for name in names:
-            del values["settings"][section][name]
-    values["data_identity"]["distinct"] = False  # a setting that is no more
-    path.write_text(json.dumps(values))
-    monkeypatch.setattr(TrainConfig.__init__, "__defaults__", _with(TrainConfig, clip=5.0))
-    with pytest.raises(UserError, match=r"holds another run; its train\.clip is 1\.0, this one's is 5\.0"):
-        make_trainer(families, tmp_path / "run")
-    monkeypatch.undo()
-    make_trainer(families, tmp_path / "run").release_folder()
-    assert json.loads(path.read_text())["data_folder"] == str(families)
-
-
-def _with(cls: type, **changed: Any) -> tuple[Any, ...]:
-    """The defaults of a dataclass's arguments, some of them changed."""
-    defaults = [field for field in dataclasses.fields(cls) if field.default is not dataclasses.MISSING]
-    return tuple(changed.get(field.name, field.default) for field in defaults)
 
 
 def test_what_a_killed_process_was_writing_is_no_obstacle(families: Path, tmp_path: Path) -> None:
@@ -371,6 +341,6 @@ def test_nonsense_settings_are_refused_before_any_data_are_read(name: str, value
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
 def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
-    run = RunConfig.from_preset("clutrr", "clutrr/cpu", {}, seed=1)
+    run = RunConfig.from_preset("relations", "clutrr/cpu", {}, seed=1)
     with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` says"):
         Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))

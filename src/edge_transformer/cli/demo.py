@@ -1,69 +1,81 @@
-"""The demonstration: from nothing to a trained model on generated families, with a table, a figure and an answer."""
+"""The command `demo`: from nothing to a trained model on generated families, with a table, a figure and an answer."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..data.relations.clutrr import Story, read_clutrr, write_clutrr
-from ..data.relations.generate import generate
-from ..draw.curves import draw_curves
-from ..draw.style import save_figure
-from ..io.progress import bar
-from ..training.config import Hardware, RunConfig
-from ..training.models import load
-from ..training.records import Record
-from ..training.trainer import Trainer
 from .explain import EXAMPLE
+from .options import EXIT_INTERRUPTED, out
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from ..data.relations.rows import Story
+    from ..io.records import Record
+    from ..tasks.base import TaskModel
 
 TRAIN_K, TEST_K = (2, 3, 4), tuple(range(2, 11))
 ROWS, TEST_ROWS = 10_000, 100
+PRESET = "clutrr/demo"
 
 
-def run_demo(
-    folder: str | Path, out: Console, threads: int | None = None, preset: str = "clutrr/demo"
-) -> Record | None:
-    """Generate, train, score, draw, ask. A second call goes on where the first one was stopped; None if stopped."""
-    folder = Path(folder)
-    families = folder / "families"
-    if not families.exists():
-        with bar("generating families", ROWS + TEST_ROWS * len(TEST_K)) as generating:
-            stories = generate(TRAIN_K, TEST_K, ROWS, seed=1, test_rows=TEST_ROWS, progress=generating.advance)
-        aside = folder / "families.tmp"
-        shutil.rmtree(aside, ignore_errors=True)
-        write_clutrr(aside, *stories)
-        aside.rename(families)  # a folder of this name is a whole one
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for data, model and figure.")] = Path("demo"),
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; the model is too small to gain from many.")] = 1,
+) -> None:
+    """From nothing to a trained model in a few minutes: generated families, a table, a figure, an answered question.
+
+    A demonstration that was stopped goes on when the same command is given again.
+
+    Example: `edge-transformer demo`
+    """
+    import edge_transformer as et
+
+    from ..data.relations.clutrr import read_clutrr
+
+    families, run = folder / "families", folder / "run"
+    _generate(families)
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
-    run = RunConfig.from_preset("clutrr", preset, {}, seed=1)
-    trainer = Trainer(run, run.load_data(families), folder / "run", Hardware("cpu", threads=threads))
-    record = trainer.train()
-    trainer.release_folder()
-    if record is None:
-        return None
-    model = run.settings["model"]
+    model = et.train("relations", families, preset=PRESET, out=run, device="cpu", threads=threads)
+    if model.record is None:
+        sys.exit(EXIT_INTERRUPTED)
+    settings = model.record.settings["model"]
     out.print(
-        f"[bold]2.[/] Trained an Edge Transformer ({model['layers']} layers, dim {model['dim']}) "
-        f"in {record.minutes:.1f} minutes: {escape(str(folder / 'run'))}"
+        f"[bold]2.[/] Trained an Edge Transformer ({settings['layers']} layers, dim {settings['dim']}) "
+        f"in {model.record.minutes:.1f} minutes: {escape(str(run))}"
     )
     out.print("[bold]3.[/] Accuracy by the number of relations, of which it has never seen more than 4:")
-    out.print(_accuracy_table(record))
-    _, png = save_figure(_figure(record), folder / "accuracy")
-    out.print(f"   as a figure: {escape(str(png))}")
+    out.print(_accuracy_table(model.record))
+    figure = folder / "accuracy.png"
+    _draw(model.record, figure)
+    out.print(f"   as a figure: {escape(str(figure))}")
     out.print("[bold]4.[/] A question it has never seen:")
-    _ask(folder / "run", read_clutrr(families).tests[6][0], out)
-    command = f"echo '{EXAMPLE}' | edge-transformer explain {shlex.quote(str(folder / 'run'))}"
+    _ask(model, read_clutrr(families).tests[6][0])
+    command = f"echo '{EXAMPLE}' | edge-transformer explain {shlex.quote(str(run))}"
     out.print("[bold]5.[/] Ask it yourself, after `. .venv/bin/activate`:")
     out.print(escape(command), soft_wrap=True)
-    return record
+
+
+def _generate(families: Path) -> None:
+    """Make the stories, unless they are there: a folder of this name is a whole one."""
+    from ..data.relations.clutrr import write_clutrr
+    from ..data.relations.generate import generate
+    from ..io.progress import bar
+
+    if families.exists():
+        return
+    with bar("generating families", ROWS + TEST_ROWS * len(TEST_K)) as generating:
+        stories = generate(TRAIN_K, TEST_K, ROWS, seed=1, test_rows=TEST_ROWS, progress=generating.advance)
+    aside = families.with_suffix(".tmp")
+    shutil.rmtree(aside, ignore_errors=True)
+    write_clutrr(aside, *stories)
+    aside.rename(families)
 
 
 def _accuracy_table(record: Record) -> Table:
@@ -74,19 +86,23 @@ def _accuracy_table(record: Record) -> Table:
     return table
 
 
-def _figure(record: Record) -> Figure:
+def _draw(record: Record, path: Path) -> None:
+    from ..draw.curves import draw_curves
+    from ..draw.style import write_figure
+
     series = {"Edge Transformer": {k: (record.metrics[f"k={k}"], None) for k in TEST_K}}
-    return draw_curves(series, title="Trained on 2 to 4 relations, asked about up to 10", axis="k", trained=TRAIN_K)
+    title = "Trained on 2 to 4 relations, asked about up to 10"
+    write_figure(draw_curves(series, title=title, axis="k", trained=TRAIN_K), path)
 
 
-def _ask(run: Path, story: Story, out: Console) -> None:
+def _ask(model: TaskModel, story: Story) -> None:
     """Tell a story, ask its question, show the model's answer."""
     names = story.names
     edges = [[names[a], relation, names[b]] for (a, b), relation in zip(story.edges, story.relations, strict=True)]
     for start, relation, end in edges:
         out.print(f"      {end} is {start}'s {relation}.")
     asked, other = (names[node] for node in story.query)
-    answer = load(run).predict([{"edges": edges, "query": [asked, other]}])[0]
+    answer = model.predict([{"edges": edges, "query": [asked, other]}])[0]
     out.print(f"   What is {other} to {asked}?")
     for relation, probability in list(answer["probabilities"].items())[:3]:
         out.print(f"      {relation:<16} {100 * probability:5.1f} %")

@@ -1,4 +1,4 @@
-"""The commands `explain` and `explain-score`: like cli.py, which registers them, a thin skin."""
+"""The command `explain` and `explain-score`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
 from .options import ThreadsOption
 
 if TYPE_CHECKING:
-    from ..data.relations.clutrr import Story
+    from ..data.relations.rows import Story
     from ..explain.faithfulness import Scores
 
 # Numbers in a pipe or file are not cut to the width that a terminal would have.
@@ -55,11 +55,11 @@ def explain(
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
     """
-    from ..data.relations.jsonl import read_graph_lines
+    from ..data.relations.rows import read_graph_lines
     from ..draw.style import FORMATS, write_figure
     from ..explain.figure import draw_explanation
     from ..explain.proof import MAX_NODES, check_model, explain_stories
-    from ..training.models import load
+    from ..tasks.base import load
 
     prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
@@ -99,10 +99,10 @@ def explain_score(
 
     Example: `edge-transformer explain-score runs/clutrr-cpu-families-seed1 --data families`
     """
-    from ..data.relations.jsonl import read_folder
+    from ..data.relations.folder import read_folder
     from ..explain.faithfulness import score
     from ..io.progress import bar
-    from ..training.models import load
+    from ..tasks.base import load
 
     prepare_process(threads)
     model = load(run)

@@ -1,4 +1,4 @@
-"""The command `data info`: like cli.py, which registers it, a thin skin over what is counted of a folder."""
+"""The command `data info` over what is counted of a folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def contents(
     - `edge-transformer data info data/ud/EWT`
     """
     from ..data.graphs.cogs import holds_cogs
-    from ..data.graphs.rows import holds_token_graphs
+    from ..data.graphs.folder import holds_token_graphs
     from ..data.pairs.folder import all_pair_files
 
     if not folder.is_dir():
@@ -69,7 +69,7 @@ def contents(
 
 def _print_graphs(folder: Path) -> None:
     from ..data.facts import describe
-    from ..data.relations.jsonl import read_folder
+    from ..data.relations.folder import read_folder
     from ..io.progress import bar
 
     with bar(f"reading {folder.name}") as reading:
@@ -145,10 +145,11 @@ def _print_cogs(folder: Path) -> None:
 
 def _print_token_graphs(folder: Path) -> None:
     from ..data.facts import describe_token_graphs
-    from ..data.graphs.rows import read_split_graphs, token_graph_files
+    from ..data.graphs.folder import read_split_graphs
+    from ..data.jsonl import jsonl_files
     from ..io.progress import bar
 
-    files = token_graph_files(folder, training=False, testing=False)
+    files = jsonl_files(folder, training=False, testing=False)
     with bar(f"reading {folder.name}") as reading:
         facts = describe_token_graphs(read_split_graphs(files, progress=reading.advance))
     _print_sentences(folder, files.values(), facts)

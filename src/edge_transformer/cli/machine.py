@@ -1,4 +1,4 @@
-"""The commands about machine and speed, `info` and `bench`: like cli.py, which registers them, a thin skin."""
+"""The command about machine and speed, `info` and `bench`."""
 
 from __future__ import annotations
 

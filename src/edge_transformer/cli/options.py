@@ -1,9 +1,14 @@
-"""Options and arguments that several commands have, to be described in the same words everywhere."""
+"""What several commands share: options in the same words, exit codes, tables of scores."""
+
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 RunArgument = Annotated[
     Path,
@@ -14,3 +19,24 @@ RunArgument = Annotated[
     ),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
+
+
+EXIT_INTERRUPTED = 130
+MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
+MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
+out = Console(highlight=False)
+
+
+def print_scores(title: str, scores: dict[str, float]) -> None:
+    """Print a table of scores in percent, one above the other where the terminal is too narrow for a row of them."""
+    print(title)  # whole on its line, where a title of the table would be folded to its width
+    shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
+    abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
+    abreast.add_row(*shown.values())
+    if Measurement.get(out, out.options.update(max_width=MAX_WIDTH), abreast).maximum <= out.width:
+        out.print(abreast)
+        return
+    below = Table(Column(), Column(justify="right"), show_header=False)
+    for name, value in shown.items():
+        below.add_row(name, value)
+    out.print(below)

@@ -1,10 +1,10 @@
-"""The command `parse`: like cli.py, which registers it, a thin skin over models that turn sentences into graphs."""
+"""The command `parse` over models that turn sentences into graphs."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
@@ -18,15 +18,13 @@ from ..data.trees.conllu import DependencySentence
 from ..errors import DataError, UserError
 from ..io.files import check_writable
 from ..io.process import prepare_process
-from ..io.streams import STANDARD_INPUT, ArrivingLines, json_line, name_of, open_lines
+from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
 from .options import ThreadsOption
 
 if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram
-    from ..tasks.trees.model import TreeParser
 
 DEFAULT_MODEL = "cogs-small"
-BATCH_PAIRS = 100_000  # pairs of tokens that are parsed together, as models have a vector for each
 PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
 
 Tokens = tuple[str, ...]
@@ -59,6 +57,9 @@ class Parser(Protocol):
     """Models that this command can ask."""
 
     def parse(self, sentences: Sequence[str | Tokens], /) -> Sequence[Answer]: ...
+    def parse_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool]
+    ) -> Iterator[tuple[int | None, Answer]]: ...
 
 
 def parse(
@@ -106,9 +107,9 @@ def parse(
 
     - `edge-transformer parse --model runs/my-parser --input sentences.txt > graphs.jsonl`
 
-    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
+    - `edge-transformer parse --model runs/trees-cpu-EWT-seed1 --input text.conllu > parsed.conllu`
 
-    - `edge-transformer parse --model runs/dependency-cpu-EWT-seed1 "She saw it ." --format conllu`
+    - `edge-transformer parse --model runs/trees-cpu-EWT-seed1 "She saw it ." --format conllu`
     """
     if sentence is not None and source is not None:
         raise UserError(f"--input {source}: found a sentence as well; expected one of the two")
@@ -143,8 +144,7 @@ def parse(
     name = name_of(source)
     count = 0
     with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
-        answers = _parse_trees(parser, lines, name) if makes_trees else _parse_lines(parser, lines, name)
-        for count, (line, answer) in enumerate(answers, start=1):
+        for count, (line, answer) in enumerate(parser.parse_lines(lines, name, lines.pausing), start=1):
             apart = "\n" if form is Format.diagram else ""
             _print(_written(answer, form, ascii_only) + apart, out)
             _remark(answer, f"{name}:{line}: ")
@@ -156,7 +156,7 @@ def parse(
 
 
 def _load(name: str, threads: int | None, tree: bool) -> Parser:
-    from ..training.models import load
+    from ..tasks.base import load
 
     prepare_process(threads)
     try:
@@ -180,41 +180,6 @@ def _load(name: str, threads: int | None, tree: bool) -> Parser:
 def _makes_trees(parser: Parser) -> bool:
     """Whether a model answers with dependency trees."""
     return callable(getattr(parser, "parse_stream", None))
-
-
-def _parse_trees(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
-    """The same as `_parse_lines` for models of trees."""
-    from ..data.trees.conllu import arriving_sentences
-
-    sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
-    for tree in cast("TreeParser", parser).parse_stream(sentences, lines.pausing):
-        yield tree.line, tree
-
-
-def _parse_lines(parser: Parser, lines: ArrivingLines, source: str) -> Iterator[tuple[int | None, Answer]]:
-    """Line numbers and answers, many sentences at a time, and at once where the next line is not there yet."""
-    from ..tasks.graphs.model import Parse, SentenceLine, read_sentence_lines, with_fields
-
-    waiting: list[SentenceLine] = []
-    pairs = 0
-
-    def answers() -> Iterator[tuple[int | None, Answer]]:
-        if waiting:
-            parsed = cast(Sequence[Parse], parser.parse([line.tokens for line in waiting]))
-            answered = with_fields(parsed, (line.fields for line in waiting))
-            yield from zip([line.number for line in waiting], answered, strict=True)
-
-    try:
-        for line in read_sentence_lines(lines, source):
-            waiting.append(line)
-            pairs += len(line.tokens) ** 2
-            if pairs > BATCH_PAIRS or lines.pausing():
-                yield from answers()
-                waiting, pairs = [], 0
-    except DataError:  # the lines before the broken one were good sentences
-        yield from answers()
-        raise
-    yield from answers()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The command `translate`: like cli.py, which registers it, a thin skin over models that turn texts into texts."""
+"""The command `translate` over models that turn texts into texts."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def translate(
 
 
 def _load(run: str, threads: int | None) -> Translator:
+    from ..tasks.base import load
     from ..tasks.seq2seq.model import Translator
-    from ..training.models import load
 
     prepare_process(threads)
     model = load(run)

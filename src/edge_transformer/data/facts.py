@@ -10,7 +10,7 @@ from statistics import fmean
 
 from .graphs.rows import TokenGraph
 from .pairs.rows import Pair
-from .relations.clutrr import ClutrrData, Story
+from .relations.rows import RelationRows, Story
 from .trees.conllu import DependencySentence
 
 
@@ -38,7 +38,7 @@ class Facts:
     splits: dict[str, SplitFacts]
 
 
-def describe(data: ClutrrData) -> Facts:
+def describe(data: RelationRows) -> Facts:
     """Count everything."""
     relations = Counter(relation for story in data.train for relation in story.relations)
     targets = Counter(story.target for story in data.train)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ..data.relations.clutrr import Story
-from ..data.relations.scope import guess_note, told_path
+from ..data.relations.rows import Story, guess_note, told_path
 from ..draw.arcs import visible
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)

@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from ..data.relations.augment import is_walk
-from ..data.relations.clutrr import Story
-from ..data.relations.scope import told_path
+from ..data.relations.rows import Story, told_path
 from ..errors import UserError
 from ..tasks.base import TaskModel, answering
 from ..tasks.relations.model import labelled_edges

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..data.relations.clutrr import Story
+from ..data.relations.rows import Story
 from ..draw.style import COLOURS, GREY, STYLE
 from .claims import Claim, Explanation
 

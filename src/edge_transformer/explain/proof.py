@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.relations.clutrr import Story
-from ..data.relations.jsonl import graph_from_json
+from ..data.relations.rows import Story, graph_from_json
 from ..errors import UserError
 from ..nn.encoder import EdgeTransformer
 from ..nn.inputs import NULL_LABEL

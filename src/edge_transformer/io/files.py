@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import Any
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from ..errors import UserError
 
@@ -96,18 +99,16 @@ def check_writable(option: str, path: str | Path | None, first: str | Path | Non
         raise UserError(f"{option} {path}: found {what}; expected a place where a file can be written")
 
 
-def lock(path: str | Path) -> IO[bytes] | None:
-    """Take a lock that lasts until the file given back is closed or the process ends; None where another holds it."""
+def lock(path: str | Path) -> BaseFileLock | None:
+    """Take a lock that lasts until it is released or the process ends; None where another holds it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = open(path, "ab")  # noqa: SIM115 - the caller keeps it open
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return None
-    return file
+    held = FileLock(path, timeout=0)
+    try:
+        held.acquire()
+    except Timeout:
+        return None
+    return held
 
 
 @contextmanager
@@ -144,3 +145,8 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write a JSON file, atomically."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

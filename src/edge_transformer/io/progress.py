@@ -11,6 +11,24 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 console = Console(stderr=True)
+_silent = False
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Nothing is shown for the time of a block."""
+    global _silent
+    before, _silent = _silent, True
+    try:
+        yield
+    finally:
+        _silent = before
+
+
+def say(text: str) -> None:
+    """A line on standard error, where the first of several processes says it for all."""
+    if not _silent and os.environ.get("RANK", "0") == "0":
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 class Bar:
@@ -44,9 +62,8 @@ def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[B
         TimeElapsedColumn(),
         *((TextColumn("left"), TimeRemainingColumn()) if total else ()),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal or os.environ.get("RANK", "0") != "0"
-    ) as progress:
+    shown_here = (console.is_terminal or console.is_jupyter) and not _silent and os.environ.get("RANK", "0") == "0"
+    with Progress(*columns, console=console, transient=True, disable=not shown_here) as progress:
         shown = Bar(progress, description, total)
         if done:
             shown.advance(done)

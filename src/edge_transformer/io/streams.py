@@ -1,25 +1,74 @@
-"""Lines of text from a stream as they arrive: many at a time from a file, one by one from someone who types; and the
-lines of JSON that answer them.
-"""
+"""Lines of text from a stream as they arrive, and answers to them: many at a time, at once, and in their order."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from ..errors import DataError, UserError
+from ..errors import DataError, UserError, no_text
 
 CHUNK_BYTES = 1 << 20
 MAX_CHARACTERS = 1_000_000  # of a line; no reader takes more
 MAX_BYTES = 4 * MAX_CHARACTERS  # of a line; no character has more than 4
 STANDARD_INPUT = Path("-")
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def never() -> bool:
+    """No pause: all items are there, as in a list or a file."""
+    return False
+
+
+def answered(
+    items: Iterable[Item],
+    answer: Callable[[list[Item]], Iterable[Answer]],
+    cost: Callable[[Item], int],
+    budget: int,
+    pausing: Callable[[], bool] = never,
+) -> Iterator[Answer]:
+    """The answers to items that may still be arriving, in their order.
+
+    Items are collected until they cost more than the budget, which bounds memory, or `pausing` says that the next one
+    is not there yet, so that nobody waits for it. Items before a broken one are answered before its error is raised.
+    """
+    waiting: list[Item] = []
+    spent = 0
+    try:
+        for item in items:
+            waiting.append(item)
+            spent += cost(item)
+            if spent > budget or pausing():
+                yield from answer(waiting)
+                waiting, spent = [], 0
+    except DataError:
+        if waiting:
+            yield from answer(waiting)
+        raise
+    if waiting:
+        yield from answer(waiting)
+
+
+def read_json_lines(lines: Iterable[str], source: str | Path) -> Iterator[tuple[int, Any]]:
+    """The values of lines of JSON with their line numbers; blank lines are passed over."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            if not text.strip():
+                continue
+            yield number, json_of_line(text, source, number)
+    except UnicodeDecodeError as error:
+        raise no_text(source, number, error) from error
 
 
 class ArrivingLines(Iterator[str]):
@@ -104,3 +153,45 @@ def json_line(value: Any) -> str:
     except UnicodeEncodeError:
         text = json.dumps(value)
     return text
+
+
+_JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
+
+
+def text_or_json(line: str, source: str | Path, number: int) -> Any:
+    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
+
+    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
+    """
+    if _JSON.match(line):
+        return json_of_line(line, source, number)
+    check_length(line, source, number)
+    return line.strip(" \t\r\n")
+
+
+def check_length(line: str, source: str | Path, number: int) -> None:
+    """Refuse a line of more than MAX_CHARACTERS characters."""
+    if len(line) > MAX_CHARACTERS:
+        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_CHARACTERS}")
+
+
+def json_of_line(line: str, source: str | Path, number: int) -> Any:
+    """The JSON value of one line."""
+    check_length(line, source, number)
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
+        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: damaged, not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: found {type(value).__name__}; expected an object")
+    return value

@@ -21,7 +21,7 @@ from ..draw.style import save_figure
 from ..errors import UserError
 from ..io.files import write_text
 from ..io.markdown import code, code_block, code_words, escape
-from ..training.records import Record, is_validation, latest_runs, read_records
+from ..io.records import Record, is_validation, latest_runs, read_records
 from .figures import figures_of
 from .statements import COMPARED, model_statements, paper_statements
 from .tables import ABOVE, BELOW, FEW_SEEDS, ResultTable, Row, natural, one_a_preset, result_tables

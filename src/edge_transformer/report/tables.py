@@ -20,8 +20,8 @@ import yaml
 
 from ..errors import UserError
 from ..io.markdown import code, code_words, escape
+from ..io.records import Record, canonical_json, is_fraction, is_validation
 from ..training.presets import SECTIONS, preset_names, yaml_value
-from ..training.records import Record, canonical_json, is_fraction, is_validation
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -10,14 +10,14 @@ from typing import Any
 
 from ..errors import UserError
 from ..io.progress import bar
+from ..io.records import canonical_json
 from ..io.settings import from_dict, require_choice, require_fraction, require_positive, to_dict
 from ..nn.encoder import RECOMPUTE
 from ..tasks.base import TaskData, get_task, model_settings
-from .models import RUN_FILE, read_json, write_json
 from .presets import SECTIONS, load_preset, override, yaml_value
-from .records import canonical_json, complete_settings
 
 DEFAULT_PRECISION = "32-true"
+NO_PRESET = "none"  # the name of settings that are all given by hand
 RECORD_FILE = "record.json"  # in a run's folder: what came out
 
 
@@ -65,7 +65,7 @@ class RunConfig:
     @classmethod
     def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
         """The run that a preset with some settings overridden describes."""
-        settings = override(load_preset(preset), overrides)
+        settings = override({"task": task} if preset == NO_PRESET else load_preset(preset), overrides)
         if settings.get("task") != task:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
         sections = {name: settings.get(name) or {} for name in SECTIONS}
@@ -94,7 +94,7 @@ class RunConfig:
         folder = Path(folder)
         with bar(f"reading {folder.name}") as reading:
             data = get_task(self.task).data.load(folder, self.data_settings, self.seed, progress=reading.advance)
-        data.folder = folder.absolute()
+        data.folder, data.given = folder.absolute(), str(folder)
         return data
 
     def arguments(self, data: str | Path) -> list[str]:
@@ -120,63 +120,11 @@ class Hardware:
     threads: int | None = None
     recompute: str = "nothing"  # what of layers the backward pass computes again: "nothing" | "hidden" | "layers"
 
+    @classmethod
+    def of(cls, **values: Any) -> Hardware:
+        """The same from what a user gives: errors name the value."""
+        return from_dict(cls, values, "hardware")
+
     def __post_init__(self) -> None:
         require_choice(self, "recompute", RECOMPUTE)
         require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))
-
-
-@dataclass(frozen=True)
-class SavedRun:
-    """What the run.json in a run's folder says: the run, its data, and how it is computed."""
-
-    config: RunConfig
-    data_identity: dict[str, Any]
-    data_folder: Path | None  # where the data were when the run last started; None where that is not known
-    processes: int
-    precision: str
-
-    @classmethod
-    def read(cls, folder: str | Path) -> SavedRun:
-        """The run in a folder."""
-        path = Path(folder) / RUN_FILE
-        values = read_json(path)
-        try:
-            model = values["settings"]["model"].get("kind", "edge")
-            settings = complete_settings(values["task"], model, values["settings"])
-            sections = {name: dict(settings[name]) for name in SECTIONS}
-            config = RunConfig(values["task"], values["preset"], sections, values["overrides"], values["seed"])
-            data_folder = Path(values["data_folder"]) if "data_folder" in values else None
-            precision = values.get("precision", "32-true")  # which once was named only where it was another
-            return cls(config, dict(values["data_identity"]), data_folder, values["processes"], precision)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"{path}: does not describe a run: {error!r}") from error
-
-    def write(self, folder: str | Path) -> None:
-        """Write down in a folder whose it is."""
-        values = {**to_dict(self.config), "data_identity": self.data_identity}
-        values |= {"data_folder": str(self.data_folder)} if self.data_folder else {}
-        write_json(Path(folder) / RUN_FILE, {**values, "processes": self.processes, "precision": self.precision})
-
-    def difference(self, other: SavedRun) -> tuple[str, Any, Any] | None:
-        """The first thing that makes two runs different ones: its name, and what each has."""
-        mine, theirs = self._what_counts(), other._what_counts()
-        for name in {**mine, **theirs}:
-            if mine.get(name) != theirs.get(name):
-                return name, mine.get(name), theirs.get(name)
-        return None
-
-    def _what_counts(self) -> dict[str, Any]:
-        """Everything but the name and the place of the data: the same files elsewhere are the same data."""
-        config = self.config
-        sections = config.settings.items()
-        return {
-            "task": config.task,
-            **{f"{section}.{name}": value for section, values in sections for name, value in values.items()},
-            "preset": config.preset,
-            "overrides": config.overrides,
-            "seed": config.seed,
-            "data": self.data_identity.get("fingerprint"),
-            "validation data": self.data_identity.get("valid_fingerprint"),
-            "processes": self.processes,
-            "precision": self.precision,
-        }

@@ -21,10 +21,10 @@ from rich.text import Text
 
 from ..errors import UserError
 from ..io.progress import console
-from .models import read_json
+from ..io.records import is_fraction
+from ..io.streams import read_json
+from .folder import STATUS_FILE
 from .presets import yaml_value
-from .records import is_fraction
-from .trainer import STATUS_FILE
 
 if TYPE_CHECKING:
     from .experiment import Run

@@ -23,13 +23,13 @@ from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock
 from ..io.progress import bar, console
+from ..io.records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from ..io.settings import from_dict
 from ..tasks.base import get_task
 from .config import RECORD_FILE, RunConfig
 from .display import display
+from .folder import LOCK_FILE
 from .presets import read_yaml, yaml_value
-from .records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
-from .trainer import LOCK_FILE
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _is_locked(run: Run) -> bool:
         return False
     held = lock(run.folder / LOCK_FILE)
     if held is not None:
-        held.close()
+        held.release()
     return held is None
 
 

@@ -18,16 +18,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from filelock import BaseFileLock, FileLock
 
 from ..data.relations.generate import GeneratedData
 from ..errors import UserError
-from ..io.files import lock, locked
+from ..io.files import lock
+from ..io.records import canonical_json, is_validation, joint_fingerprint
 from ..io.settings import from_dict, require_positive
 from ..tasks.base import get_task
 from .config import Hardware, RunConfig
 from .presets import read_yaml
-from .records import canonical_json, is_validation, joint_fingerprint
 from .trainer import Trainer
 
 if TYPE_CHECKING:
@@ -222,7 +224,7 @@ class Search:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """No other process of this machine chooses a trial for the time of a block."""
-        with open(self.folder / "choosing.lock", "ab") as file, locked(file.fileno(), exclusive=True):
+        with FileLock(self.folder / "choosing.lock"):
             yield
 
     # --- trials ---------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ class Search:
                 finally:
                     self._put_back(trial.number)  # where nobody has said how it ended
 
-    def _choose(self) -> tuple[Trial, IO[bytes]] | None:
+    def _choose(self) -> tuple[Trial, BaseFileLock] | None:
         """The next trial, and the lock that says that someone works on it; None where there are enough of them."""
         optuna = _optuna()
         with self._alone():
@@ -275,7 +277,7 @@ class Search:
             return False  # on another machine
         held = lock(self._lock_file(trial.number))
         if held is not None:
-            held.close()
+            held.release()
         return held is not None
 
     def _lock_file(self, number: int) -> Path:

@@ -17,25 +17,20 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from ..errors import UserError
-from ..io.files import lock
 from ..io.process import Stopwatch, prepare_process
-from ..io.progress import Bar, bar, console
-from ..io.settings import to_dict
+from ..io.progress import Bar, bar, console, say
+from ..io.records import Record, read_record
 from ..nn.encoder import recompute
 from ..tasks.base import TaskData, TaskModel
-from .config import RECORD_FILE, Hardware, RunConfig, SavedRun, TrainConfig
-from .models import RUN_FILE, load_checkpoint, save_checkpoint, save_model, write_json
-from .records import Record, read_record
-
-LOCK_FILE, STATUS_FILE = "lock", "status.json"
-CHECKPOINT_FILE = "checkpoint.safetensors"
+from .config import RECORD_FILE, Hardware, RunConfig, TrainConfig
+from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
 
 
 class _ScoringStopped(Exception):
@@ -59,7 +54,7 @@ class Trainer:
     def __init__(
         self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware | None = None, command: str = ""
     ) -> None:
-        self.run, self.data, self.folder, self.command = run, data, Path(folder), command
+        self.run, self.data, self.folder, self.command = run, data, RunFolder(folder), command
         self.config = run.train
         hardware = hardware or Hardware()
         prepare_process(hardware.threads)
@@ -83,23 +78,26 @@ class Trainer:
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
         self._started, self._rows_done = time.monotonic(), 0  # of this process, for the speed shown
         self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
-        self._lock: IO[bytes] | None = None
         self._claim_folder()
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def train(
-        self, checkpoint_seconds: float = 60.0, after_evaluation: Callable[[dict[str, Any]], None] | None = None
+        self,
+        checkpoint_seconds: float = 60.0,
+        after_evaluation: Callable[[dict[str, Any]], None] | None = None,
+        resumable: bool = True,
     ) -> Record | None:
         """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint.
 
-        `after_evaluation` is given each new entry of the history, and may raise to give the run up.
+        `after_evaluation` is given each new entry of the history, and may raise to give the run up. A run that is not
+        `resumable` ends with the usual effect of the signal, as nothing could go on from its checkpoint.
         """
-        if (self.folder / RECORD_FILE).exists():
-            return read_record(self.folder / RECORD_FILE)
+        if (self.folder.path / RECORD_FILE).exists():
+            return read_record(self.folder.path / RECORD_FILE)
         saved = self._started = time.monotonic()
         self.time.start()
-        with _interruptible() as stopped, bar("training", self.total_steps, done=self.step) as shown:
+        with _interruptible(resumable) as stopped, bar("training", self.total_steps, done=self.step) as shown:
             while not self._is_done():
                 if not self._scores_are_due():  # as they are where scoring was stopped
                     self._train_step(shown)
@@ -242,10 +240,10 @@ class Trainer:
         loss = self.loss_sum / self.loss_weight
         self.loss_sum = self.loss_weight = 0.0
         self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
-        if self.fabric.global_rank == 0:
+        if not console.is_jupyter:  # there, one bar and no scroll of lines
             epochs = -(-self.total_steps // self.batches_an_epoch)
             listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
-            console.print(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}", highlight=False, soft_wrap=True)
+            say(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
         self._write_status()
         return True
 
@@ -269,67 +267,41 @@ class Trainer:
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
-                save_model(self.model, self.run.task, self.folder)
-                write_json(self.folder / RECORD_FILE, to_dict(record))
+                self.model.task, self.model.record = self.run.task, record
+                self.model.save(self.folder.path)
         self.fabric.barrier()
         return record
+
+    def trained_model(self) -> TaskModel:
+        """The model with the weights that are scored, in eval mode."""
+        _copy(self.averaged, self.model)
+        self.model.task = self.run.task
+        return self.model.eval()
 
     # --- the folder -----------------------------------------------------------------------------------------------
 
     def _claim_folder(self) -> None:
-        """Take an empty folder, or resume the same run in it; refuse one that holds another run."""
+        """Take the folder, and go on where a run in it was stopped."""
         processes = self.fabric.world_size
         mine = SavedRun(self.run, self.data.identity(), self.data.folder, processes, self.precision)
         if self.fabric.global_rank == 0:
-            self._lock = lock(self.folder / LOCK_FILE)
-            if self._lock is None:
-                raise UserError(f"{self.folder}: another process is training in this folder")
-            try:
-                self._check_folder(mine)
-            except UserError:
-                self.release_folder()
-                raise
+            self.folder.claim(mine)
         self.fabric.barrier()
-        if (self.folder / CHECKPOINT_FILE).exists():
+        if self.folder.checkpoint.exists():
             try:
                 self._load_checkpoint()
             except UserError:
-                self.release_folder()
+                self.folder.release()
                 raise
         self.fabric.barrier()
 
-    def _check_folder(self, mine: SavedRun) -> None:
-        """Refuse a folder that holds something else; write down in an empty one whose it is."""
-        for left_behind in self.folder.glob(".*.tmp"):  # by a process that was killed while it wrote
-            left_behind.unlink()
-        if (self.folder / RUN_FILE).exists():
-            theirs = SavedRun.read(self.folder)
-            difference = mine.difference(theirs)
-            if difference is not None:
-                name, here, there = difference
-                raise UserError(
-                    f"{self.folder}: holds another run; its {name} is {there!r}, "
-                    f"this one's is {here!r}. Choose another --out, or delete the folder"
-                )
-            if mine.data_folder not in (None, theirs.data_folder):  # the data were moved
-                mine.write(self.folder)
-        elif any(path.name != LOCK_FILE for path in self.folder.iterdir()):
-            raise UserError(f"{self.folder}: not empty and not a run; choose another --out")
-        else:
-            mine.write(self.folder)
-
     def release_folder(self) -> None:
         """Let another process train in this folder; the end of this process does the same."""
-        if self._lock is not None:
-            self._lock.close()
+        self.folder.release()
 
     def _write_status(self) -> None:
-        """What an observer needs: how far the run is, and its scores so far."""
         if self.fabric.global_rank == 0:
-            write_json(
-                self.folder / STATUS_FILE,
-                {"step": self.step, "steps": self.total_steps, "minutes": self.time.minutes, "history": self.history},
-            )
+            self.folder.write_status(self.step, self.total_steps, self.time.minutes, self.history)
 
     def save_checkpoint(self) -> None:
         """Write down everything that decides the rest of the run."""
@@ -348,12 +320,12 @@ class Trainer:
                 "loss_sum": self.loss_sum,
                 "loss_weight": self.loss_weight,
             }
-            save_checkpoint(self.folder / CHECKPOINT_FILE, tensors, state)
+            save_checkpoint(self.folder.checkpoint, tensors, state)
         self._write_status()
         self.fabric.barrier()
 
     def _load_checkpoint(self) -> None:
-        path = self.folder / CHECKPOINT_FILE
+        path = self.folder.checkpoint
         tensors, state = load_checkpoint(path)
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "random": {}, "optimizer": {}}
         try:
@@ -373,7 +345,7 @@ class Trainer:
             )
             self._set_random_state(parts["random"][str(self.fabric.global_rank)])
             self.step, self.history = state["step"], state["history"]
-            self.time.set(state["minutes"], state.get("cpu_minutes"))  # old checkpoints have no CPU minutes
+            self.time.set(state["minutes"], state["cpu_minutes"])
             self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
@@ -454,7 +426,7 @@ def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def _interruptible(resumable: bool) -> Iterator[list[int]]:
     """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
     received: list[int] = []
     previous: dict[signal.Signals, Any] = {}
@@ -464,7 +436,7 @@ def _interruptible() -> Iterator[list[int]]:
         for which, handler in previous.items():
             signal.signal(which, handler)
 
-    for which in (signal.SIGINT, signal.SIGTERM):
+    for which in (signal.SIGINT, signal.SIGTERM) if resumable else ():
         try:
             previous[which] = signal.signal(which, remember)
         except ValueError:  # only the main thread may; elsewhere there is nothing to catch

@@ -1,4 +1,4 @@
-"""Phrases that change places: what a phrase is, and that all else of a sentence stays as it was."""
+"""Phrases that change places, and words that stand in for each other: all else of a sentence stays as it was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs.augment import Exchange, Phrase, exchange, phrases, words_before
+from edge_transformer.data.graphs.augment import Augmentation, Phrase, StandIns, exchange, phrases, words_before
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.data.graphs.cogs_graphs import form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
@@ -80,7 +80,7 @@ def test_the_first_word_of_a_sentence_has_a_capital_where_it_can() -> None:
         graph("The dog>2/agent/N slept/-/V ."),
         graph("Ann>1/agent/P saw/-/V the cat>1/theme/N on>3/prep a mat>4/noun/N ."),
     )
-    kinds = Exchange([the, saw, graph("Ann>1/agent/P likes/-/V Bob>1/theme/P .")], "kind", "role")
+    kinds = Augmentation([the, saw, graph("Ann>1/agent/P likes/-/V Bob>1/theme/P .")], "kind", "role")
 
     def phrase(of: TokenGraph, top: int) -> Phrase:
         return next(each for each in phrases(of, "kind", kinds.before) if each.top == top)
@@ -96,7 +96,7 @@ def test_the_first_word_of_a_sentence_has_a_capital_where_it_can() -> None:
 @given(seed=st.integers(0, 10_000))
 def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
     chance = random.Random(seed)
-    kinds = Exchange(SENTENCES, "kind", "role")
+    kinds = Augmentation(SENTENCES, "kind", "role")
     start = kinds.sentence(20, chance) or SAW
     there = chance.choice(phrases(start, "kind", kinds.before))
     new = chance.choice(kinds.by_kind[start.labels["kind"][there.top]])
@@ -109,7 +109,7 @@ def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
 
 
 def test_new_sentences() -> None:
-    made = Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
+    made = Augmentation(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
     assert 150 < len(made) < 300  # the others are sentences that there are
     assert {4, 5, 7, 8, 10, 11} <= {each.size for each in made} <= set(range(3, 13))
     words = {token for each in SENTENCES for token in each.tokens}
@@ -120,13 +120,13 @@ def test_new_sentences() -> None:
         assert each.tokens[-1] == "."
         acting |= {each.tokens[place] for place, role in enumerate(each.labels["role"]) if role == "agent"}
     assert acting == {"Ann", "Bob", "boy", "cat", "dog", "mat"}
-    assert made == Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
-    assert made != Exchange(SENTENCES, "kind", "role").new_sentences(300, 12, seed=2)
+    assert made == Augmentation(SENTENCES, "kind", "role").new_sentences(300, 12, seed=1)
+    assert made != Augmentation(SENTENCES, "kind", "role").new_sentences(300, 12, seed=2)
 
 
 def test_single_words_take_part_where_phrases_are_that_short() -> None:
     words = [graph("Eve/-/P"), graph("hedgehog/-/N"), graph("crawl/-/V")]
-    made = Exchange([*SENTENCES, *words], "kind", "role").new_sentences(400, 12, seed=1)
+    made = Augmentation([*SENTENCES, *words], "kind", "role").new_sentences(400, 12, seed=1)
     told = {token for each in made for token in each.tokens}
     assert "Eve" in told
     assert told.isdisjoint({"hedgehog", "crawl"})  # no article, and nobody who crawls
@@ -139,7 +139,7 @@ def test_rare_words_are_drawn_as_often_as_others() -> None:
     rows = [*often * 50, graph("Eve>1/agent/P met/-/V the cat>1/theme/N ."), graph("Uma/-/P")]
 
     def shares(evenly: bool) -> dict[str, float]:
-        made = Exchange(rows, "kind", "role", evenly).new_sentences(3000, 5, seed=1)
+        made = Augmentation(rows, "kind", "role", evenly).new_sentences(3000, 5, seed=1)
         assert all(row not in rows for row in made)
         return {word: sum(word in each.tokens for each in made) / 3000 for word in ("saw", "met", "Eve", "Uma")}
 
@@ -150,24 +150,26 @@ def test_rare_words_are_drawn_as_often_as_others() -> None:
 
 def test_words_stand_in_for_others() -> None:
     alone = [graph("Eve/-/P"), graph("Ann/-/P")]
-    source = Exchange([*SENTENCES, *alone], "kind", "role", words=1.0)
+    source = Augmentation([*SENTENCES, *alone], "kind", "role", words=1.0)
     made = [source.sentence(12, random.Random(seed)) for seed in range(60)]
     assert sum(each is not None and "Eve" in each.tokens for each in made) > 20
-    without = Exchange(SENTENCES, "kind", "role", words=1.0)  # no row of one word
-    assert without.new_sentences(20, 12, seed=1) == Exchange(SENTENCES, "kind", "role").new_sentences(20, 12, seed=1)
+    without = Augmentation(SENTENCES, "kind", "role", words=1.0)  # no row of one word
+    assert without.new_sentences(20, 12, seed=1) == Augmentation(SENTENCES, "kind", "role").new_sentences(
+        20, 12, seed=1
+    )
 
 
 def test_where_nothing_can_be_exchanged() -> None:
-    assert Exchange([], "kind").new_sentences(5, 12, seed=1) == []
-    assert Exchange([graph("Eve/-/P")], "kind").new_sentences(5, 12, seed=1) == []
-    assert Exchange([graph("no kinds here")], "kind").new_sentences(5, 12, seed=1) == []
+    assert Augmentation([], "kind").new_sentences(5, 12, seed=1) == []
+    assert Augmentation([graph("Eve/-/P")], "kind").new_sentences(5, 12, seed=1) == []
+    assert Augmentation([graph("no kinds here")], "kind").new_sentences(5, 12, seed=1) == []
 
 
 @pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
 @pytest.mark.parametrize("evenly", [False, True])
 def test_what_cogs_sentences_become_has_a_logical_form(evenly: bool) -> None:
     train = [row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]]
-    made = Exchange(train, "category", "role", evenly, words=0.2 * evenly, name="verb_name").new_sentences(
+    made = Augmentation(train, "category", "role", evenly, words=0.2 * evenly, name="verb_name").new_sentences(
         500, 24, seed=1
     )
     assert 350 < len(made) < 500  # some are rows that there are already
@@ -179,3 +181,73 @@ def test_what_cogs_sentences_become_has_a_logical_form(evenly: bool) -> None:
         assert {"a", "the"}.isdisjoint(each.tokens[:1])
         if len(set(names)) == len(names):  # a form does not say which Emma it means
             assert graph_of_form(each.tokens, form) == each
+
+
+# --- words that are rows of their own and stand in for each other -----------------------------------------------------
+
+
+def named_graph(text: str) -> TokenGraph:
+    """A graph from "Ann>1/agent/P/- ran/-/V/run": a word, its parent, what it is to it, its kind and its name."""
+    tokens, parents, labels = [], [], []
+    for place, word in enumerate(text.split()):
+        head, *rest = word.split("/")
+        token, _, parent = head.partition(">")
+        tokens.append(token)
+        parents.append(int(parent) if parent else place)
+        labels.append([label.strip("-") for label in rest] or ["", "", ""])
+    columns = zip(*labels, strict=True)
+    return TokenGraph(tuple(tokens), tuple(parents), dict(zip(("role", "kind", "name"), columns, strict=True)))
+
+
+ALONE = [
+    named_graph(text)
+    for text in ("Ann/-/P/-", "Eve/-/P/-", "run/-/V/run", "sit/-/V/sit", "crawl/-/V/crawl", "cat/-/N/-")
+]
+RAN = named_graph("Ann>1/agent/P/- liked/-/V/like to run>1/to/-/run")
+SAT = named_graph("Bob>1/agent/P/- hoped/-/V/hope to sit>1/to/-/sit")
+ODD = named_graph("Bob>1/agent/P/- run/-/V/manage the cat>1/theme/N/-")  # here it has another name than alone
+
+
+def test_words_stand_in_for_others_of_their_kind() -> None:
+    words = StandIns([*ALONE, RAN, SAT, ODD], "name")
+    assert {word: set(those) for word, those in words.instead_of.items()} == {
+        "Eve": {"Ann"},
+        "run": {"sit"},
+        "sit": {"run"},
+        "crawl": {"run", "sit"},
+    }
+    chance = random.Random(1)
+    made = {" ".join(each.tokens): each for each in (words.sentence(chance) for _ in range(100))}
+    assert set(made) == {
+        "Eve liked to run",
+        "Ann liked to sit",
+        "Bob hoped to run",
+        "Ann liked to crawl",
+        "Bob hoped to crawl",
+    }
+    assert made["Bob hoped to crawl"] == named_graph("Bob>1/agent/P/- hoped/-/V/hope to crawl>1/to/-/crawl")
+    assert made["Eve liked to run"] == named_graph("Eve>1/agent/P/- liked/-/V/like to run>1/to/-/run")
+
+
+@pytest.mark.parametrize("rows", [[], [RAN], ALONE, [ALONE[0], RAN]])
+def test_nothing_to_stand_in_for(rows: list[TokenGraph]) -> None:
+    assert StandIns(rows, "name").instead_of == {}
+    assert StandIns(rows).instead_of == {}
+
+
+def test_without_names_all_labels_must_agree() -> None:
+    words = StandIns([*ALONE, RAN, SAT, ODD])
+    assert words.instead_of == {"Eve": ["Ann"]}
+    assert words.sentence(random.Random(1)) == named_graph("Eve>1/agent/P/- liked/-/V/like to run>1/to/-/run")
+
+
+@pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
+def test_cogs_sentences_with_words_that_stand_in_have_a_logical_form() -> None:
+    words = StandIns([row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]], "verb_name")
+    assert len(words.instead_of) == 143  # all rows of one word that there are
+    chance = random.Random(1)
+    for _ in range(300):
+        made = words.sentence(chance)
+        called = [token for token, kind in zip(made.tokens, made.labels["category"], strict=True) if kind == "PNOUN"]
+        if len(set(called)) == len(called):  # a form does not say which Emma it means
+            assert graph_of_form(made.tokens, form_of_graph(made)) == made

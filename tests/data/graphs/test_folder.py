@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.graphs.rows import (
-    TokenGraph,
-    holds_token_graphs,
-    read_split_graphs,
-    read_splits,
-    token_graph_files,
-    write_token_graphs,
-)
+from edge_transformer.data.graphs.folder import holds_token_graphs, read_split_graphs, read_splits, token_graph_files
+from edge_transformer.data.graphs.rows import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
 
 GRAPH = TokenGraph(("Ann", "ran"), (1, 1), {"role": ("agent", "")})

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.graphs.rows import (
     MAX_COLUMNS,
-    MAX_LINE,
     MAX_TOKENS,
     TokenGraph,
     read_token_graph_lines,
@@ -22,6 +21,7 @@ from edge_transformer.data.graphs.rows import (
     write_token_graphs,
 )
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.streams import MAX_LINE
 
 ROW: dict[str, Any] = {
     "tokens": ["Ann", "ran", "."],

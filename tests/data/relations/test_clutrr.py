@@ -14,15 +14,13 @@ from clutrr_rows import ROW, STORY, read_row, write_rows
 from edge_transformer.data.relations.clutrr import (
     COLUMNS,
     REQUIRED_COLUMNS,
-    ClutrrData,
-    ProofStep,
-    Story,
     clutrr_files,
     read_clutrr,
     read_stories,
     write_clutrr,
 )
 from edge_transformer.data.relations.generate import generate
+from edge_transformer.data.relations.rows import ProofStep, RelationRows, Story
 from edge_transformer.errors import UserError
 from official_data import benchmark
 
@@ -40,13 +38,13 @@ def edges_of(story: Story) -> set[tuple[int, str, int]]:
 
 
 @pytest.fixture(scope="module")
-def official() -> ClutrrData:
+def official() -> RelationRows:
     if not OFFICIAL.is_dir():
         pytest.skip(f"needs the official CLUTRR set in {OFFICIAL}")
     return read_clutrr(OFFICIAL)
 
 
-def test_official_counts(official: ClutrrData) -> None:
+def test_official_counts(official: RelationRows) -> None:
     assert official.name == "data_db9b8f04"
     assert len(official.train) == 15_083
     assert {k: len(stories) for k, stories in official.tests.items()} == TEST_ROWS
@@ -55,7 +53,7 @@ def test_official_counts(official: ClutrrData) -> None:
     assert {story.k for story in official.train} == {2, 3, 4}
 
 
-def test_official_relations_and_targets(official: ClutrrData) -> None:
+def test_official_relations_and_targets(official: RelationRows) -> None:
     assert {relation for story in official.train for relation in story.relations} == INPUT_RELATIONS
     in_laws = {f"{who}-in-law" for who in ("father", "mother", "son", "daughter")}
     targets = {story.target for story in official.train}
@@ -63,7 +61,7 @@ def test_official_relations_and_targets(official: ClutrrData) -> None:
     assert (len(INPUT_RELATIONS), len(targets)) == (14, 18)
 
 
-def test_official_proofs_lead_from_the_story_to_the_answer(official: ClutrrData) -> None:
+def test_official_proofs_lead_from_the_story_to_the_answer(official: RelationRows) -> None:
     for story in (*official.train, *(story for stories in official.tests.values() for story in stories)):
         assert len(story.proof) == story.k - 1
         conclusions = {step.conclusion for step in story.proof}
@@ -75,7 +73,7 @@ def test_official_proofs_lead_from_the_story_to_the_answer(official: ClutrrData)
             assert (a, b, c) == (a1, b1, c1)
 
 
-def test_official_people(official: ClutrrData) -> None:
+def test_official_people(official: RelationRows) -> None:
     for story in official.train:
         assert len(story.genders) == story.size == len(set(story.names))
         assert set(story.genders) <= {"male", "female"}
@@ -85,7 +83,7 @@ def test_official_people(official: ClutrrData) -> None:
     assert (first.edges, first.query, first.target) == (((0, 1), (1, 2)), (0, 2), "son")
 
 
-def test_official_round_trip(official: ClutrrData, tmp_path: Path) -> None:
+def test_official_round_trip(official: RelationRows, tmp_path: Path) -> None:
     files = write_clutrr(tmp_path, official.train, official.tests)
     assert [path.name for path in files] == ["1.2,1.3,1.4_train.csv", *(f"1.{k}_test.csv" for k in range(2, 11))]
     again = read_clutrr(tmp_path)
@@ -95,7 +93,7 @@ def test_official_round_trip(official: ClutrrData, tmp_path: Path) -> None:
         assert next(csv.reader(mine)) == next(csv.reader(theirs)) == list(COLUMNS)
 
 
-def test_progress_is_told_every_row(official: ClutrrData) -> None:
+def test_progress_is_told_every_row(official: RelationRows) -> None:
     told: list[int] = []
     stories = read_stories(OFFICIAL / "1.3_test.csv", told.append)
     assert sum(told) == len(stories) == 107

@@ -17,7 +17,7 @@ from edge_transformer.data.trees.folder import (
 )
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.files import fingerprint
-from edge_transformer.tasks.trees.data import TreebankTask
+from edge_transformer.tasks.trees.data import TreeData
 from official_data import benchmark
 
 EWT = benchmark("ud/EWT")
@@ -49,7 +49,7 @@ def test_ewt() -> None:
         pytest.skip(f"needs Universal Dependencies English EWT in {EWT}")
     told: list[int] = []
     data = read_treebank(EWT, ["dev", "test"], progress=told.append)
-    assert data.fingerprint == TreebankTask.fingerprint(EWT)  # whichever splits were read
+    assert data.fingerprint == TreeData.fingerprint(EWT)  # whichever splits were read
     assert treebank_split_names(EWT) == [None]
     assert {part: len(sentences) for part, sentences in data.splits.items()} == {"dev": 2_001, "test": 2_077}
     assert (data.name, len(data.fingerprint), sum(told)) == ("EWT", 16, 4_078)

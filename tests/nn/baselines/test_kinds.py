@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import load, save_model
 
-from edge_transformer.data.relations.clutrr import ClutrrData
 from edge_transformer.data.relations.generate import generate
+from edge_transformer.data.relations.rows import RelationRows
 from edge_transformer.errors import UserError
 from edge_transformer.nn.baselines import KINDS
 from edge_transformer.tasks.base import build_encoder, encoder_config, model_settings
-from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings
+from edge_transformer.tasks.relations.data import RelationData, RelationSettings
+from edge_transformer.tasks.relations.model import RelationModel
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.models import load, save_model
 from edge_transformer.training.presets import load_preset, preset_names
-from edge_transformer.training.records import complete_settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ baselines = pytest.mark.parametrize("kind", BASELINES)
 def data() -> RelationData:
     train, tests = generate([2], [2, 4], rows=600, seed=3, test_rows=60)
     stories = {k: tuple(rows) for k, rows in tests.items()}
-    return RelationData(ClutrrData("families", "abc", tuple(train), stories), RelationSettings(), seed=1)
+    return RelationData(RelationRows("families", "abc", tuple(train), stories), RelationSettings(), seed=1)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -59,8 +59,6 @@ def test_all_settings_are_written_out_and_read_back(kind: str) -> None:
     assert json.loads(json.dumps(complete)) == complete
     assert model_settings(complete, RelationModel.Options) == complete
     assert {"dropout", "min_layers", "attention_bias"} < complete.keys()
-    sections = {"model": complete, "train": {}, "data": {}}
-    assert complete_settings("clutrr", kind, sections)["model"] == complete
 
 
 def test_defaults_of_the_paper() -> None:
@@ -122,12 +120,12 @@ def test_nonsense_is_refused(kind: str, changed: dict[str, Any], message: str) -
 def test_every_baseline_has_two_presets(kind: str) -> None:
     for name in (f"clutrr/paper-{kind}", f"clutrr/cpu-{kind}"):
         assert name in preset_names()
-        assert RunConfig.from_preset("clutrr", name, {}, 1).settings["model"]["kind"] == kind
+        assert RunConfig.from_preset("relations", name, {}, 1).settings["model"]["kind"] == kind
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("rat", 8), ("rrat", 6)])
 def test_settings_of_the_paper(kind: str, layers: int) -> None:
-    settings = RunConfig.from_preset("clutrr", f"clutrr/paper-{kind}", {}, 1).settings
+    settings = RunConfig.from_preset("relations", f"clutrr/paper-{kind}", {}, 1).settings
     model, train = settings["model"], settings["train"]
     assert (model["layers"], model["dim"], model["heads"], train["batch_size"]) == (layers, 320, 8, 200)
     assert (train["lr"], train["epochs"], train["warmup_steps"], train["clip"]) == (0.001, 50, 100, 1.0)

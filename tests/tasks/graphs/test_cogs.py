@@ -19,10 +19,9 @@ from edge_transformer.cli.app import app
 from edge_transformer.data.graphs.cogs_graphs import COLUMNS
 from edge_transformer.data.graphs.rows import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.tasks.graphs.cogs import CogsData, CogsParser, CogsSettings
-from edge_transformer.tasks.graphs.data import ParsingData, ParsingSettings
+from edge_transformer.io.records import read_records
+from edge_transformer.tasks.graphs.data import GraphData, GraphParser, GraphSettings
 from edge_transformer.training.config import Hardware, RunConfig
-from edge_transformer.training.records import read_records
 from edge_transformer.training.trainer import Trainer
 from official_data import benchmark
 
@@ -69,8 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_trainer(data: Path, out: Path, preset: str = "cogs/cpu", **changes: Any) -> Trainer:
-    task = preset.partition("/")[0]
-    run = RunConfig.from_preset(task, preset, {**TINY, **changes}, seed=3)
+    run = RunConfig.from_preset("graphs", preset, {**TINY, **changes}, seed=3)
     return Trainer(run, run.load_data(data), out, Hardware("cpu", threads=1), "a command")
 
 
@@ -79,46 +77,71 @@ def make_trainer(data: Path, out: Path, preset: str = "cogs/cpu", **changes: Any
 
 def test_what_is_read(folder: Path) -> None:
     told: list[int] = []
-    data = CogsData.load(folder, CogsSettings(), 1, progress=told.append)
+    data = GraphData.load(folder, GraphSettings(), 1, progress=told.append)
     assert sum(told) == 25 + 5 + 6 + 4 == data.train_rows + data.evaluation_rows()
     assert tuple(data.columns) == COLUMNS
     assert data.midway_rows() == 5
     assert list(data.columns["verb_name"]) == ["", "run", "say", "sleep", "smile"]
-    assert data.identity()["fingerprint"] == CogsData.fingerprint(folder)
+    assert data.identity() == {
+        "name": folder.name,
+        "fingerprint": GraphData.fingerprint(folder),
+        "train_rows": 25,
+        "corpus": "cogs",
+    }
+
+
+def test_other_files_of_the_official_folder_change_nothing(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / folder.name)
+    for name in ("test_seqtag.jsonl", "notes.jsonl", "cases.json"):
+        (tmp_path / folder.name / name).write_text('{"tokens": ["Emma"], "parent": [-1]}\n')
+    data, more = (GraphData.load(each, GraphSettings(), 1) for each in (folder, tmp_path / folder.name))
+    assert more.identity() == data.identity()
+    assert list(more._splits) == ["dev", "test", "gen"]
+    assert GraphData.fingerprint(tmp_path / folder.name) == GraphData.fingerprint(folder)
+    write_token_graphs(tmp_path / folder.name / "train.jsonl", [TokenGraph(("Emma",), (0,), {})])
+    with pytest.raises(DataError, match=r"test_seqtag\.jsonl:1"):  # a folder of your own, and a file to test on
+        GraphData.load(tmp_path / folder.name, GraphSettings(), 1)
 
 
 def test_gen_is_left_unread_on_demand(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "cogs")
     (tmp_path / "cogs/gen.tsv").write_text("no row at all")
-    data = CogsData.load(tmp_path / "cogs", CogsSettings(gen=False), 1)
+    data = GraphData.load(tmp_path / "cogs", GraphSettings(gen=False), 1)
     model = data.new_model({"kind": "edge", "dim": 16, "heads": 2, "layers": 1}).eval()
     assert set(data.evaluate(model, CPU)) == {"dev", "dev logical form", "test", "test logical form"}
-    for settings in (CogsSettings(), CogsSettings(test=True)):
+    for settings in (GraphSettings(), GraphSettings(test=True)):
         with pytest.raises(DataError, match=r"gen\.tsv:1"):
-            CogsData.load(tmp_path / "cogs", settings, 1)
+            GraphData.load(tmp_path / "cogs", settings, 1)
     (tmp_path / "cogs/test.tsv").write_text("nor here")
-    without = CogsData.load(tmp_path / "cogs", CogsSettings(test=False), 1)
+    without = GraphData.load(tmp_path / "cogs", GraphSettings(test=False), 1)
     assert set(without.evaluate(model, CPU)) == {"dev", "dev logical form"}
     (tmp_path / "cogs/gen.tsv").unlink()
     (tmp_path / "cogs/test.tsv").unlink()
-    CogsData.load(tmp_path / "cogs", CogsSettings(test=False), 1)
+    GraphData.load(tmp_path / "cogs", GraphSettings(test=False), 1)
     with pytest.raises(UserError, match=r"expected test\.tsv"):
-        CogsData.load(tmp_path / "cogs", CogsSettings(gen=False), 1)
+        GraphData.load(tmp_path / "cogs", GraphSettings(gen=False), 1)
 
 
 def test_a_trained_model_is_scored_on_what_there_is(folder: Path, tmp_path: Path) -> None:
-    data = CogsData.load(folder, CogsSettings(), 1)
+    data = GraphData.load(folder, GraphSettings(), 1)
     model = data.new_model({"kind": "edge", "dim": 16, "heads": 2, "layers": 1}).eval()
     shutil.copy(folder / "gen.tsv", tmp_path)
-    assert set(CogsData.load(tmp_path, CogsSettings(gen=False), 1, model)._splits) == {"gen"}
-    assert set(CogsData.load(folder, CogsSettings(gen=False), 1, model)._splits) == {"dev", "test", "gen"}
+    assert set(GraphData.load(tmp_path, GraphSettings(gen=False), 1, model)._splits) == {"gen"}
+    assert set(GraphData.load(folder, GraphSettings(gen=False), 1, model)._splits) == {"dev", "test", "gen"}
     (tmp_path / "gen.tsv").unlink()
-    with pytest.raises(UserError, match=r"found no files; expected a COGS folder with train\.tsv, dev\.tsv"):
-        CogsData.load(tmp_path, CogsSettings(), 1, model)
-    with pytest.raises(UserError, match=r"found no train\.tsv"):
-        CogsData.fingerprint(tmp_path)
-    with pytest.raises(UserError, match="no such folder"):
-        CogsData.fingerprint(tmp_path / "nowhere")
+    forms = r"train\.jsonl and test\.jsonl, or the files of COGS: train\.tsv, dev\.tsv, test\.tsv, gen\.tsv$"
+    for names in ([], ["notes.tsv", "notes.jsonl", "train.txt"]):  # whatever else is there
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(UserError, match=f"{tmp_path.name}: found no files of graphs; expected {forms}"):
+            GraphData.load(tmp_path, GraphSettings(), 1, model)
+        with pytest.raises(UserError, match=f"{tmp_path.name}: found no files of graphs; expected {forms}"):
+            GraphData.fingerprint(tmp_path)
+    with pytest.raises(UserError, match=f"nowhere: no such folder; expected one with {forms}"):
+        GraphData.fingerprint(tmp_path / "nowhere")
+    shutil.copy(folder / "gen.tsv", tmp_path)
+    with pytest.raises(UserError, match=r"found no train\.tsv; expected a COGS folder with train\.tsv, dev\.tsv"):
+        GraphData.fingerprint(tmp_path)
 
 
 # --- score ------------------------------------------------------------------------------------------------------------
@@ -127,7 +150,7 @@ def test_a_trained_model_is_scored_on_what_there_is(folder: Path, tmp_path: Path
 class Oracle(nn.Module):
     """Always right, but for the rows of gen whose number is in `wrong`: there, one column is changed at one token."""
 
-    def __init__(self, data: CogsData, wrong: dict[int, tuple[int, int, int]]) -> None:
+    def __init__(self, data: GraphData, wrong: dict[int, tuple[int, int, int]]) -> None:
         super().__init__()
         self.answers: dict[tuple[int, ...], Tensor] = {}
         for split, table in data._tables.items():
@@ -147,7 +170,7 @@ class Oracle(nn.Module):
 
 
 def test_scores_by_graph_form_category_and_kind(folder: Path) -> None:
-    data = CogsData.load(folder, CogsSettings(), 1)
+    data = GraphData.load(folder, GraphSettings(), 1)
     told: list[int] = []
     scores = data.evaluate(Oracle(data, {}), CPU, told.append)
     assert sum(told) == data.evaluation_rows() == 15
@@ -178,7 +201,7 @@ def test_scores_by_graph_form_category_and_kind(folder: Path) -> None:
 
 
 def test_the_tree_constraint_changes_nothing_but_circles(folder: Path) -> None:
-    data = CogsData.load(folder, CogsSettings(), 1)
+    data = GraphData.load(folder, GraphSettings(), 1)
     oracle = Oracle(data, {0: (1, 0, 0)})  # "Mia ran .": Mia below ran below Mia
     assert data.evaluate(oracle, CPU)["gen"] == 0.75
     oracle.tree = True  # type: ignore[assignment]
@@ -222,7 +245,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
 
 def test_two_processes_take_the_same_step_as_one(folder: Path, tmp_path: Path) -> None:
-    two_processes.assert_same_step("cogs", folder, {**TINY, "model.dropout": 0.0, "train.epochs": 1}, tmp_path)
+    two_processes.assert_same_step("graphs", folder, {**TINY, "model.dropout": 0.0, "train.epochs": 1}, tmp_path)
 
 
 def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
@@ -231,13 +254,13 @@ def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
     assert record is not None
     assert record.metrics["dev"] == 1.0
     model = load(tmp_path / "run")
-    assert isinstance(model, CogsParser)
+    assert isinstance(model, GraphParser)
     known, odd = model.parse(["Emma ran.", "Zoe ran ."])
     assert known.logical_form == "run . agent ( x _ 1 , Emma )"
     assert (known.unknown, odd.unknown) == ((), ("Zoe",))
     [answer] = model.predict(["Emma said that Noah slept ."])
     assert answer["logical_form"].startswith("say . agent ( x _ 1 , Emma )")
-    scores = CogsData.load(folder, CogsSettings(), 1, model).evaluate(model, CPU)
+    scores = GraphData.load(folder, GraphSettings(), 1, model).evaluate(model, CPU)
     assert scores == {name: score for name, score in record.metrics.items() if name != "loss"}
     for options in ([], ["--tree"], ["--tree", "--results", str(tmp_path / "results.jsonl")]):
         result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), *options])
@@ -250,7 +273,7 @@ def test_a_saved_model_parses(folder: Path, tmp_path: Path) -> None:
 
 
 def test_graphs_that_make_no_sense_have_no_form(folder: Path) -> None:
-    model = CogsData.load(folder, CogsSettings(), 1).new_model({"kind": "edge", "dim": 16, "heads": 2, "layers": 1})
+    model = GraphData.load(folder, GraphSettings(), 1).new_model({"kind": "edge", "dim": 16, "heads": 2, "layers": 1})
     labels: dict[str, tuple[str, ...]] = {**dict.fromkeys(COLUMNS, ("",)), "role": ("agent",)}
     assert model.logical_form(TokenGraph(("ran",), (0,), labels)) is None
 
@@ -268,10 +291,11 @@ def test_graphs_of_your_own(tmp_path: Path) -> None:
     [answer] = load(tmp_path / "run").predict([["Emma", "ran"]])
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"kind": ["x", "y"]}}
     assert answer == graph | {"logical_form": None, "unknown": []}
-    again = ParsingData.load(data, ParsingSettings(), 1, trainer.model)
+    again = GraphData.load(data, GraphSettings(), 1, trainer.model)
     assert set(again._splits) == {"test-easy"}
-    assert ParsingData.fingerprint(data) == record.data["fingerprint"]
-    assert set(ParsingData.load(data, ParsingSettings(test=False), 1)._splits) == set()
+    assert GraphData.fingerprint(data) == record.data["fingerprint"]
+    assert "corpus" not in record.data
+    assert set(GraphData.load(data, GraphSettings(test=False), 1)._splits) == set()
 
 
 # --- the official set -------------------------------------------------------------------------------------------------

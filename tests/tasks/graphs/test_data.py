@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from agreement import assert_same_loss_and_gradients
+from edge_transformer.data.graphs.folder import GraphFolder
 from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.graphs import data as task
 from edge_transformer.tasks.graphs import model as graph_parser
-from edge_transformer.tasks.graphs.data import ParsingData, ParsingSettings
+from edge_transformer.tasks.graphs.data import GraphData, GraphSettings
 from edge_transformer.tasks.graphs.model import GraphParser
 from graph_cases import EDGE, TRANSFORMER, make_data, make_graph, random_graphs
 
@@ -30,12 +31,12 @@ def graphs() -> list[TokenGraph]:
 
 
 @pytest.fixture
-def data(graphs: list[TokenGraph]) -> ParsingData:
+def data(graphs: list[TokenGraph]) -> GraphData:
     return make_data(graphs, dev=graphs[:10])
 
 
 @pytest.fixture
-def model(data: ParsingData) -> GraphParser:
+def model(data: GraphData) -> GraphParser:
     torch.manual_seed(1)
     return data.new_model(EDGE)
 
@@ -94,7 +95,7 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
     assert_same_loss_and_gradients(model, total / data.weight(rows), expected)
 
 
-def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: ParsingData) -> None:
+def test_every_token_has_the_same_weight(graphs: list[TokenGraph], data: GraphData) -> None:
     assert data.weight(torch.tensor([0, 5, 5])) == graphs[0].size + 2 * graphs[5].size
     assert data.train_sizes().tolist() == [graph.size for graph in graphs]
     seen = sum(group.tokens.numel() for batch in data.batches(torch.arange(data.train_rows)) for group in batch)
@@ -107,7 +108,7 @@ def test_rare_words_are_read_as_unknown_now_and_then() -> None:
     assert all(
         (group.tokens != graph_parser.UNKNOWN).all() for batch in never.batches(torch.arange(3)) for group in batch
     )
-    sometimes = make_data(train, ParsingSettings(unknown=0.5))
+    sometimes = make_data(train, GraphSettings(unknown=0.5))
     torch.manual_seed(1)
     hidden = dict.fromkeys(("Ann", "Bob", "ran", "saw"), 0)
     names = list(sometimes.tokens)
@@ -127,7 +128,7 @@ def test_rare_words_are_read_as_unknown_now_and_then() -> None:
 class Oracle(nn.Module):
     """Answers with given targets, by sentence."""
 
-    def __init__(self, data: ParsingData, answers: Sequence[TokenGraph]) -> None:
+    def __init__(self, data: GraphData, answers: Sequence[TokenGraph]) -> None:
         super().__init__()
         self.data, self.answers = data, {answer.tokens: answer for answer in answers}
 
@@ -191,7 +192,7 @@ def test_labels_that_nobody_could_know_count_as_wrong() -> None:
 
 
 def test_scores_of_a_real_model_are_those_of_its_answers(
-    graphs: list[TokenGraph], data: ParsingData, model: GraphParser, monkeypatch: pytest.MonkeyPatch
+    graphs: list[TokenGraph], data: GraphData, model: GraphParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(30):
@@ -207,7 +208,7 @@ def test_scores_of_a_real_model_are_those_of_its_answers(
     monkeypatch.setattr(graph_parser, "PREDICT_EDGES", 30)
     assert data.evaluate(model, CPU)["dev"] == sum(right) / 10
     # A trained model brings its own vocabularies.
-    again = ParsingData("tiny", "0a", {"dev": graphs[:10]}, ParsingSettings(), seed=1, model=model)
+    again = GraphData(GraphFolder("tiny", "0a", {"dev": graphs[:10]}), GraphSettings(), seed=1, model=model)
     assert again.evaluate(model, CPU) == data.evaluate(model, CPU)
 
 
@@ -230,35 +231,35 @@ def test_a_tiny_model_learns_thirty_sentences_by_heart(settings: Mapping[str, An
 
 def test_sentences_whose_phrases_changed_places_are_trained_on_and_named(graphs: list[TokenGraph]) -> None:
     plain = make_data(graphs, dev=graphs[:10])
-    settings = ParsingSettings(exchanged=0.5, exchanged_tokens=12, exchanged_kind="kind", exchanged_place="role")
+    settings = GraphSettings(augmented=0.5, augmented_tokens=12, augmented_kind="kind", augmented_place="role")
     more = make_data(graphs, settings, dev=graphs[:10])
     added = more.train_rows - plain.train_rows
     assert 0 < added <= len(graphs) / 2
-    assert more.identity()["exchanged_rows"] == added
+    assert more.identity()["augmented_rows"] == added
     assert more.train_sizes().max() <= 12
     assert list(more.tokens) == list(plain.tokens)
     assert more.evaluation_rows() == plain.evaluation_rows()
-    with pytest.raises(ValueError, match=r"exchanged must be from 0 to 100, but is -1"):
-        ParsingSettings(exchanged=-1)
-    with pytest.raises(ValueError, match=r"exchanged needs exchanged_kind"):
-        ParsingSettings(exchanged=1)
-    with pytest.raises(ValueError, match=r"exchanged_tokens must be from 1 to 512, but is 513"):
-        ParsingSettings(exchanged_tokens=513)
+    with pytest.raises(ValueError, match=r"augmented must be from 0 to 100, but is -1"):
+        GraphSettings(augmented=-1)
+    with pytest.raises(ValueError, match=r"augmented needs augmented_kind"):
+        GraphSettings(augmented=1)
+    with pytest.raises(ValueError, match=r"augmented_tokens must be from 1 to 512, but is 513"):
+        GraphSettings(augmented_tokens=513)
     with pytest.raises(UserError, match=r"kind: found colour; expected one of the columns of the rows: role, kind"):
-        make_data(graphs, ParsingSettings(exchanged=1, exchanged_kind="colour"))
-    with pytest.raises(UserError, match=r"exchanged_place: found colour"):
-        make_data(graphs, ParsingSettings(exchanged=1, exchanged_kind="kind", exchanged_place="colour"))
+        make_data(graphs, GraphSettings(augmented=1, augmented_kind="colour"))
+    with pytest.raises(UserError, match=r"augmented_place: found colour"):
+        make_data(graphs, GraphSettings(augmented=1, augmented_kind="kind", augmented_place="colour"))
     empty = [replace(each, labels={**each.labels, "kind": ("",) * each.size}) for each in graphs]
     with pytest.raises(
         UserError, match=r"found no phrases of up to 24 tokens that can change places by their labels in"
     ):
-        make_data(empty, ParsingSettings(exchanged=1, exchanged_kind="kind"))
-    few = make_data(graphs, ParsingSettings(exchanged=100, exchanged_tokens=2, exchanged_kind="kind"))
-    assert few.notes()[0].startswith("data.exchanged asks for 4000 new sentences; ")
+        make_data(empty, GraphSettings(augmented=1, augmented_kind="kind"))
+    few = make_data(graphs, GraphSettings(augmented=100, augmented_tokens=2, augmented_kind="kind"))
+    assert few.notes()[0].startswith("data.augmented asks for 4000 new sentences; ")
 
 
 def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:
-    data = make_data(graphs, ParsingSettings(hidden=0.3))
+    data = make_data(graphs, GraphSettings(hidden=0.3))
     torch.manual_seed(1)
     rows = torch.arange(data.train_rows)
     tokens = torch.cat([group.tokens.flatten() for batch in data.batches(rows) for group in batch])
@@ -268,7 +269,7 @@ def test_any_word_can_be_hidden(graphs: list[TokenGraph]) -> None:
 
 
 def test_what_a_hidden_word_is_called_is_not_asked(graphs: list[TokenGraph]) -> None:
-    data = make_data(graphs, ParsingSettings(hidden=0.3, name_column="kind"))
+    data = make_data(graphs, GraphSettings(hidden=0.3, name_column="kind"))
     column = 1 + list(data.columns).index("kind")
     torch.manual_seed(1)
     groups = [group for batch in data.batches(torch.arange(data.train_rows)) for group in batch]
@@ -285,4 +286,4 @@ def test_what_a_hidden_word_is_called_is_not_asked(graphs: list[TokenGraph]) -> 
     with pytest.raises(
         UserError, match=r"data\.name_column: found colour; expected one of the columns of the rows: role"
     ):
-        make_data(graphs, ParsingSettings(name_column="colour"))
+        make_data(graphs, GraphSettings(name_column="colour"))

@@ -13,7 +13,7 @@ from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
-from edge_transformer.tasks.graphs.data import ParsingData
+from edge_transformer.tasks.graphs.data import GraphData
 from edge_transformer.tasks.graphs.model import GraphParser, read_sentence
 from graph_cases import EDGE, make_data, random_graphs
 
@@ -26,12 +26,12 @@ def graphs() -> list[TokenGraph]:
 
 
 @pytest.fixture
-def data(graphs: list[TokenGraph]) -> ParsingData:
+def data(graphs: list[TokenGraph]) -> GraphData:
     return make_data(graphs, dev=graphs[:10])
 
 
 @pytest.fixture
-def model(data: ParsingData) -> GraphParser:
+def model(data: GraphData) -> GraphParser:
     torch.manual_seed(1)
     return data.new_model(EDGE)
 
@@ -127,7 +127,7 @@ def test_lines_that_arrive_are_answered_at_once(model: GraphParser) -> None:
     assert [answer["tokens"][0] for answer in model.predict_lines(lines, "x", lines.pausing)] == ["Ann", "Bob"]
 
 
-def test_a_description_gives_the_model_back(data: ParsingData, model: GraphParser) -> None:
+def test_a_description_gives_the_model_back(data: GraphData, model: GraphParser) -> None:
     description = json.loads(json.dumps(model.description()))
     again = GraphParser.from_description(description)
     again.load_state_dict(model.state_dict())

@@ -14,13 +14,15 @@ from torch import Tensor, nn
 import relation_cases
 from agreement import gradients_of
 from edge_transformer.data.batching import GraphTable
-from edge_transformer.data.relations.clutrr import ClutrrData, Story, write_clutrr
+from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
+from edge_transformer.data.relations.rows import RelationRows, Story
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.io.settings import from_dict
 from edge_transformer.tasks.relations import model as task
-from edge_transformer.tasks.relations.model import RelationData, RelationModel, RelationSettings, labelled_edges
+from edge_transformer.tasks.relations.data import RelationData, RelationSettings
+from edge_transformer.tasks.relations.model import RelationModel, labelled_edges
 from relation_cases import CPU, MODEL, as_json, single
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,7 +33,7 @@ stories, data, model = relation_cases.stories, relation_cases.data, relation_cas
 
 
 def test_loss_and_gradient_are_those_of_the_single_rows(
-    stories: ClutrrData, data: RelationData, model: RelationModel
+    stories: RelationRows, data: RelationData, model: RelationModel
 ) -> None:
     torch.manual_seed(2)
     last = len(stories.train)
@@ -65,14 +67,14 @@ def test_every_row_has_the_same_weight(data: RelationData) -> None:
 # --- which rows -------------------------------------------------------------------------------------------------------
 
 
-def test_rows_and_vocabularies(stories: ClutrrData, data: RelationData) -> None:
+def test_rows_and_vocabularies(stories: RelationRows, data: RelationData) -> None:
     assert data.train_rows == len(stories.train) == 62
     assert list(data.relations) == sorted({relation for story in stories.train for relation in story.relations})
     assert list(data.answers) == sorted({story.target for story in stories.train})
     assert data.evaluation_rows() <= 24
 
 
-def test_train_k(stories: ClutrrData) -> None:
+def test_train_k(stories: RelationRows) -> None:
     data = RelationData(stories, RelationSettings(train_k=(3,)), seed=1)
     assert data.train_rows == sum(story.k == 3 for story in stories.train) > 0
     assert data.identity()["train_k"] == "3"
@@ -80,7 +82,7 @@ def test_train_k(stories: ClutrrData) -> None:
         RelationData(stories, RelationSettings(train_k=(7,)), seed=1)
 
 
-def test_held_out_rows_are_scored_and_not_trained_on(stories: ClutrrData) -> None:
+def test_held_out_rows_are_scored_and_not_trained_on(stories: RelationRows) -> None:
     # A name of its own for each row, so that equal stories can be told apart.
     rows = tuple(replace(story, names=(f"row {n}", *story.names[1:])) for n, story in enumerate(stories.train))
     numbered = replace(stories, train=rows)
@@ -98,7 +100,7 @@ def test_held_out_rows_are_scored_and_not_trained_on(stories: ClutrrData) -> Non
     assert split(2)[1] != valid
 
 
-def test_validation_files_are_scored_by_length_and_held_out_rows_apart(stories: ClutrrData) -> None:
+def test_validation_files_are_scored_by_length_and_held_out_rows_apart(stories: RelationRows) -> None:
     with_files = replace(stories, valid=(*stories.tests[2], *stories.tests[4][:5]))
     sizes = {"k=2": 12, "k=4": 12, "valid k=2": 12, "valid k=4": 5}
     for settings, held_out in ((RelationSettings(), {}), (RelationSettings(held_out=0.5), {"valid": 31})):
@@ -162,7 +164,7 @@ def test_without_testing_no_test_file_is_read(tmp_path: Path) -> None:
     assert set(RelationData.load(tmp_path, settings, 1, model)._splits) == {"k=2", "k=4", "valid"}
 
 
-def test_held_out_must_leave_something(stories: ClutrrData) -> None:
+def test_held_out_must_leave_something(stories: RelationRows) -> None:
     with pytest.raises(UserError, match=r"data\.held_out = 0\.999: leaves none of 62 rows"):
         RelationData(stories, RelationSettings(held_out=0.999), seed=1)
     for share in (1.0, -0.1):
@@ -184,7 +186,7 @@ class Always(nn.Module):
         return self.logits.expand(len(labels), -1)
 
 
-def test_scores_count_every_row(stories: ClutrrData, data: RelationData) -> None:
+def test_scores_count_every_row(stories: RelationRows, data: RelationData) -> None:
     answer = stories.tests[4][0].target
     fixed = Always(list(data.answers).index(answer), len(data.answers))
     told: list[int] = []
@@ -197,7 +199,7 @@ def test_scores_count_every_row(stories: ClutrrData, data: RelationData) -> None
     assert sum(told) == data.evaluation_rows()
 
 
-def test_rows_that_nobody_could_answer_count_as_wrong(stories: ClutrrData) -> None:
+def test_rows_that_nobody_could_answer_count_as_wrong(stories: RelationRows) -> None:
     first = stories.train[0]
     unseen = (replace(first, target="great-aunt"), replace(first, relations=("boss",) * first.k))
     tests = {2: (first, first, *unseen), 5: (first,)}
@@ -211,7 +213,7 @@ def test_rows_that_nobody_could_answer_count_as_wrong(stories: ClutrrData) -> No
 
 
 def test_score_of_a_real_model_is_that_of_its_answers(
-    stories: ClutrrData, data: RelationData, model: RelationModel, monkeypatch: pytest.MonkeyPatch
+    stories: RelationRows, data: RelationData, model: RelationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = [story for story in stories.tests[4] if labelled_edges(story, model.relations) is not None]
     right = sum(
@@ -223,7 +225,7 @@ def test_score_of_a_real_model_is_that_of_its_answers(
     assert data.evaluate(model, CPU)["k=4"] == right / len(stories.tests[4])
 
 
-def test_a_trained_model_brings_its_own_vocabularies(stories: ClutrrData, data: RelationData) -> None:
+def test_a_trained_model_brings_its_own_vocabularies(stories: RelationRows, data: RelationData) -> None:
     model = RelationModel(MODEL, Vocab([*reversed(list(data.relations)), "boss"]), Vocab(reversed(list(data.answers))))
     again = RelationData(stories, RelationSettings(), seed=1, model=model)
     assert list(again.relations) == list(model.relations)
@@ -276,38 +278,42 @@ def test_identity_and_fingerprint(tmp_path: Path) -> None:
         "train_k": "2",
         "train_rows": data.train_rows,
         "held_out": 0.1,
+        "corpus": "clutrr",
     }
     assert json.loads(json.dumps(data.identity())) == data.identity()
     train = [replace(story, relations=("boss", *story.relations[1:])) for story in train]
     write_clutrr(tmp_path / "own", train, tests)
-    assert RelationData.load(tmp_path / "own", settings, seed=1).identity()["corpus"] == "relations"
+    assert "corpus" not in RelationData.load(tmp_path / "own", settings, seed=1).identity()
 
 
 # --- longer rows that are made of others ------------------------------------------------------------------------------
 
 
-def test_spliced_rows_are_trained_on_and_named(stories: ClutrrData) -> None:
+def test_augmented_rows_are_trained_on_and_named(stories: RelationRows) -> None:
     plain = RelationData(stories, RelationSettings(), seed=1)
-    spliced = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=6), seed=1)
-    more = spliced.train_rows - plain.train_rows
+    augmented = RelationData(stories, RelationSettings(augmented=0.5, augmented_k=6), seed=1)
+    more = augmented.train_rows - plain.train_rows
     assert 0 < more <= plain.train_rows / 2
-    assert spliced.identity()["spliced_rows"] == more
-    assert spliced.identity()["train_k"] == plain.identity()["train_k"]  # of the rows that the file has
-    sizes = {batch.labels.shape[-1] for batch in spliced.batches(torch.arange(plain.train_rows, spliced.train_rows))}
+    assert augmented.identity()["augmented_rows"] == more
+    assert augmented.identity()["train_k"] == plain.identity()["train_k"]  # of the rows that the file has
+    sizes = {
+        batch.labels.shape[-1] for batch in augmented.batches(torch.arange(plain.train_rows, augmented.train_rows))
+    }
     assert max(sizes) > max(batch.labels.shape[-1] for batch in plain.batches(torch.arange(plain.train_rows)))
-    assert list(spliced.answers) == list(plain.answers)
-    assert not any("spliced" in note for note in spliced.notes())
-    with pytest.raises(ValueError, match=r"spliced must be from 0 to 100, but is -1"):
-        RelationSettings(spliced=-1)
+    assert list(augmented.answers) == list(plain.answers)
+    assert not any("augmented" in note for note in augmented.notes())
+    with pytest.raises(ValueError, match=r"augmented must be from 0 to 100, but is -1"):
+        RelationSettings(augmented=-1)
 
 
-def test_spliced_rows_that_cannot_be_made_are_told(stories: ClutrrData) -> None:
-    short = RelationData(stories, RelationSettings(spliced=0.5, spliced_k=2), seed=1)
+def test_augmented_rows_that_cannot_be_made_are_told(stories: RelationRows) -> None:
+    short = RelationData(stories, RelationSettings(augmented=0.5, augmented_k=2), seed=1)
     asked = round(len(stories.train) / 2)
-    assert f"data.spliced asks for {asked} longer stories of up to 2 relations; 0 could be made" in short.notes()
+    assert f"data.augmented asks for {asked} stories of up to 2 relations; 0 could be made" in short.notes()
     nameless = replace(stories, train=tuple(replace(story, genders=()) for story in stories.train))
-    settings = RelationSettings(spliced=0.5, spliced_k=6, spliced_returns=0.5)
+    settings = RelationSettings(augmented=0.5, augmented_k=6, augmented_returns=0.5)
     assert any(
-        note.startswith("data.spliced_returns changes nothing") for note in RelationData(nameless, settings, 1).notes()
+        note.startswith("data.augmented_returns changes nothing")
+        for note in RelationData(nameless, settings, 1).notes()
     )
     assert not any("returns" in note for note in RelationData(stories, settings, 1).notes())

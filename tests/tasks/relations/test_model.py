@@ -10,15 +10,16 @@ import pytest
 import torch
 
 import relation_cases
-from edge_transformer.data.relations.clutrr import ClutrrData, Story
+from edge_transformer.data.relations.rows import RelationRows, Story
 from edge_transformer.data.vocab import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
 from edge_transformer.tasks.base import get_task
 from edge_transformer.tasks.relations import model as task
-from edge_transformer.tasks.relations.model import RelationData, RelationModel, labelled_edges
+from edge_transformer.tasks.relations.data import RelationData
+from edge_transformer.tasks.relations.model import RelationModel, labelled_edges
 from edge_transformer.training.config import RunConfig
-from relation_cases import CPU, MODEL, as_json, question, single
+from relation_cases import MODEL, as_json, question, single
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 stories, data, model = relation_cases.stories, relation_cases.data, relation_cases.model  # the fixtures
@@ -27,7 +28,7 @@ stories, data, model = relation_cases.stories, relation_cases.data, relation_cas
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_answers_in_the_order_of_the_questions(stories: ClutrrData, model: RelationModel) -> None:
+def test_answers_in_the_order_of_the_questions(stories: RelationRows, model: RelationModel) -> None:
     asked = [story for pair in zip(stories.train[:15], stories.train[15:30], strict=True) for story in pair]
     assert len({story.size for story in asked}) > 1
     questions = [as_json(story) for story in asked]
@@ -65,7 +66,7 @@ def test_no_questions_no_answers(model: RelationModel) -> None:
 
 
 def test_answers_come_while_questions_are_read_and_batches_stay_small(
-    stories: ClutrrData, model: RelationModel, monkeypatch: pytest.MonkeyPatch
+    stories: RelationRows, model: RelationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task, "PREDICT_EDGES", 60)
     edges: list[int] = []
@@ -86,7 +87,7 @@ def test_answers_come_while_questions_are_read_and_batches_stay_small(
     assert len(edges) > 5
 
 
-def test_what_has_come_is_answered_in_a_pause(stories: ClutrrData, model: RelationModel) -> None:
+def test_what_has_come_is_answered_in_a_pause(stories: RelationRows, model: RelationModel) -> None:
     read = 0
 
     def lines() -> Iterator[str]:
@@ -101,7 +102,7 @@ def test_what_has_come_is_answered_in_a_pause(stories: ClutrrData, model: Relati
     assert read_before_answer == [1] + [5] * 4 + [9] * 4
 
 
-def test_predicting_leaves_the_model_as_it_was(stories: ClutrrData, data: RelationData) -> None:
+def test_predicting_leaves_the_model_as_it_was(stories: RelationRows, data: RelationData) -> None:
     model = data.new_model({**MODEL, "dropout": 0.5})
     model.train()
     questions = [as_json(stories.train[0])]
@@ -143,7 +144,7 @@ def test_broken_questions_are_refused(model: RelationModel) -> None:
 # --- descriptions -----------------------------------------------------------------------------------------------------
 
 
-def test_description_builds_the_same_model(stories: ClutrrData, model: RelationModel) -> None:
+def test_description_builds_the_same_model(stories: RelationRows, model: RelationModel) -> None:
     again = RelationModel.from_description(json.loads(json.dumps(model.description())))
     assert again.description() == model.description()
     again.load_state_dict(model.state_dict())
@@ -158,8 +159,8 @@ def test_labels_start_at_one() -> None:
 
 
 def test_tasks_by_name() -> None:
-    assert get_task("clutrr") == (RelationData, RelationModel)
-    with pytest.raises(UserError, match="unknown task 'chess'; known are clutrr"):
+    assert get_task("relations") == (RelationData, RelationModel)
+    with pytest.raises(UserError, match="unknown task 'chess'; known are relations"):
         get_task("chess")
 
 
@@ -173,19 +174,6 @@ def test_unknown_kind_of_model(data: RelationData) -> None:
 # --- options of the model ---------------------------------------------------------------------------------------------
 
 
-def test_the_loss_of_every_layer(data: RelationData) -> None:
-    torch.manual_seed(1)
-    model = data.new_model({**MODEL, "layers": 3, "min_layers": 2, "layer_loss": True})
-    (batch, *_) = data.batches(torch.arange(10))
-    expected = []
-    for layers in (2, 3):
-        same = data.new_model({**MODEL, "layers": layers})
-        same.load_state_dict(model.state_dict())
-        expected.append(data.loss(same, batch, CPU))
-    torch.testing.assert_close(data.loss(model, batch, CPU), torch.stack(expected).mean())
-    assert model(batch.labels, batch.query).dim() == 2  # answers come from the last layer alone
-
-
 def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
     model = data.new_model({**MODEL, "inverse_edges": True})
     assert len(model.input.embedding.weight) == 2 * len(data.relations) + 2
@@ -195,14 +183,8 @@ def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
     torch.testing.assert_close(again(batch.labels, batch.query), model(batch.labels, batch.query))
 
 
-def test_only_the_edge_transformer_is_read_at_every_layer(data: RelationData) -> None:
-    with pytest.raises(UserError, match=r"model\.layer_loss: only the Edge Transformer"):
-        data.new_model({"kind": "rat", "dim": 16, "heads": 2, "layers": 2, "layer_loss": True})
-
-
 def test_options_are_settings_like_others() -> None:
-    run = RunConfig.from_preset("clutrr", "clutrr/cpu", {"model.inverse_edges": True}, seed=1)
+    run = RunConfig.from_preset("relations", "clutrr/cpu", {"model.inverse_edges": True}, seed=1)
     assert run.settings["model"]["inverse_edges"] is True
-    assert run.settings["model"]["layer_loss"] is False
     with pytest.raises(UserError, match="inverse_edges"):
-        RunConfig.from_preset("clutrr", "clutrr/cpu", {"model.inverse_edges": "yes"}, seed=1)
+        RunConfig.from_preset("relations", "clutrr/cpu", {"model.inverse_edges": "yes"}, seed=1)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from edge_transformer.cli.app import app
 from edge_transformer.errors import UserError
+from edge_transformer.io.records import read_records
 from edge_transformer.tasks.seq2seq.data import Seq2SeqData, Seq2SeqSettings
-from edge_transformer.training.records import read_records
 from pair_cases import ROWS, make_trainer, write
 
 pytestmark = pytest.mark.usefixtures("one_thread")

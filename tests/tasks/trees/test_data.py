@@ -20,7 +20,7 @@ from edge_transformer.data.trees.conllu import DependencySentence, read_conllu, 
 from edge_transformer.data.vocab import UNKNOWN
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.trees import data as task
-from edge_transformer.tasks.trees.data import TreebankSettings, TreebankTask, root_label
+from edge_transformer.tasks.trees.data import TreeData, TreeSettings, root_label
 from edge_transformer.tasks.trees.model import TreeParser
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer
@@ -49,12 +49,12 @@ def trees() -> list[DependencySentence]:
 
 
 @pytest.fixture
-def data(trees: list[DependencySentence]) -> TreebankTask:
+def data(trees: list[DependencySentence]) -> TreeData:
     return make_data(trees, dev=tuple(trees[:10]))
 
 
 @pytest.fixture
-def model(data: TreebankTask) -> TreeParser:
+def model(data: TreeData) -> TreeParser:
     torch.manual_seed(1)
     return data.new_model(EDGE)
 
@@ -120,8 +120,8 @@ def test_loss_and_gradient_are_those_of_one_padded_batch(
 
 def test_the_rarer_a_word_the_more_often_it_is_read_as_unknown() -> None:
     train = [make_tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"), ("e", "b"))]
-    plain = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(4))))
-    data = make_data(train, TreebankSettings(lower_case=True, unknown=0.5))
+    plain = next(iter(make_data(train, TreeSettings(lower_case=True)).batches(torch.arange(4))))
+    data = make_data(train, TreeSettings(lower_case=True, unknown=0.5))
     torch.manual_seed(1)
     batches = [next(iter(data.batches(torch.arange(4)))) for _ in range(1000)]
     assert all(torch.equal(batch.letters[batch.places], plain.letters[plain.places]) for batch in batches)
@@ -138,15 +138,15 @@ def test_the_rarer_a_word_the_more_often_it_is_read_as_unknown() -> None:
 
 def test_words_that_are_too_rare_for_the_table_have_only_their_letters() -> None:
     train = [make_tree(words, [2, 0], ["dep", "root"]) for words in (("A", "b"), ("a", "c"), ("d", "b"))]
-    words = next(iter(make_data(train, TreebankSettings(lower_case=True)).batches(torch.arange(3)))).words
+    words = next(iter(make_data(train, TreeSettings(lower_case=True)).batches(torch.arange(3)))).words
     assert len(words) == 5  # A and a are two words to the character model
     assert len(set(words.tolist())) == 4
-    assert list(make_data(train, TreebankSettings(min_count=2)).lexicon.words) == ["b"]
+    assert list(make_data(train, TreeSettings(min_count=2)).lexicon.words) == ["b"]
 
 
 def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySentence]) -> None:
     long = make_tree(["zebra"] * 9, [0, *[1] * 8], ["root", *["rare"] * 8])
-    data = make_data([*trees, long], TreebankSettings(max_tokens=8), dev=(long,))
+    data = make_data([*trees, long], TreeSettings(max_tokens=8), dev=(long,))
     kept = sum(each.size <= 8 for each in trees)
     assert data.train_rows == data.identity()["train_rows"] == kept
     assert int(data.train_sizes().max()) <= 8
@@ -157,7 +157,7 @@ def test_long_sentences_are_left_out_of_training_only(trees: list[DependencySent
     assert second == "dev: 1 of 1 sentences have a relation that no training sentence has; it counts as wrong"
     assert data.evaluate(data.new_model(EDGE), CPU)["valid LAS"] <= 1 / 9
     with pytest.raises(UserError, match=r"data.max_tokens = 3: leaves none of 1 sentences"):
-        make_data([long], TreebankSettings(max_tokens=3))
+        make_data([long], TreeSettings(max_tokens=3))
     endless = make_tree(["a"] * 513, [0, *[1] * 512], ["root", *["dep"] * 512])
     assert make_data([*trees, endless]).train_rows == len(trees)
     with pytest.raises(DataError, match="a sentence of 513 words; expected at most 512"):
@@ -183,14 +183,14 @@ TINY |= {
 }
 
 
-def make_trainer(folder: Path, out: Path, changes: Mapping[str, Any], preset: str = "dependency/cpu") -> Trainer:
+def make_trainer(folder: Path, out: Path, changes: Mapping[str, Any], preset: str = "trees/cpu") -> Trainer:
     tiny = {name: value for name, value in TINY.items() if name != "model.heads" or "bilstm" not in preset}
-    run = RunConfig.from_preset("dependency", preset, {**tiny, **changes}, seed=3)
+    run = RunConfig.from_preset("trees", preset, {**tiny, **changes}, seed=3)
     return Trainer(run, run.load_data(folder), out, Hardware("cpu", threads=1), "a command")
 
 
 @pytest.mark.parametrize(
-    ("preset", "epochs"), [("dependency/cpu", 20), ("dependency/cpu-transformer", 30), ("dependency/cpu-bilstm", 30)]
+    ("preset", "epochs"), [("trees/cpu", 20), ("trees/cpu-transformer", 30), ("trees/cpu-bilstm", 30)]
 )
 def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: int, tmp_path: Path) -> None:
     trees = random_trees(30, seed=5)
@@ -216,7 +216,7 @@ def test_thirty_sentences_are_learned_by_heart_and_parsed(preset: str, epochs: i
 def test_two_processes_take_the_same_steps_as_one(trees: list[DependencySentence], tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5])
     nothing_drawn = {"model.dropout": 0.0, "model.input_dropout": 0.0, "data.unknown": 0.0, "train.epochs": 2}
-    two_processes.assert_same_step("dependency", folder, {**TINY, **nothing_drawn}, tmp_path)
+    two_processes.assert_same_step("trees", folder, {**TINY, **nothing_drawn}, tmp_path)
 
 
 def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence], tmp_path: Path) -> None:
@@ -242,11 +242,11 @@ def test_resumed_runs_end_with_the_same_weights(trees: list[DependencySentence],
 
 def test_a_folder_is_scored_and_answers_come_in_order(trees: list[DependencySentence], tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5], test=trees[5:12])
-    settings = TreebankSettings()
-    data = TreebankTask.load(folder, settings, seed=0)
-    assert TreebankTask.fingerprint(folder, training=False) == data.identity()["fingerprint"]
+    settings = TreeSettings()
+    data = TreeData.load(folder, settings, seed=0)
+    assert TreeData.fingerprint(folder, training=False) == data.identity()["fingerprint"]
     model = data.new_model(EDGE)
-    scored = TreebankTask.load(folder, settings, seed=0, model=model)
+    scored = TreeData.load(folder, settings, seed=0, model=model)
     assert scored.train_rows == 0
     scores = scored.evaluate(model, CPU)
     gold = [trees[5:12], trees[:5]]
@@ -264,28 +264,28 @@ def test_a_folder_is_scored_and_answers_come_in_order(trees: list[DependencySent
     assert data.midway_rows() == 5
     assert scored.evaluation_rows() == 12
     (folder / "train.conllu").unlink()
-    assert TreebankTask.load(folder, settings, 0, model=model).evaluate(model, CPU) == scores
+    assert TreeData.load(folder, settings, 0, model=model).evaluate(model, CPU) == scores
     with pytest.raises(UserError, match="expected one file for train"):
-        TreebankTask.load(folder, settings, 0)
+        TreeData.load(folder, settings, 0)
     with pytest.raises(UserError, match="found no training file"):
-        TreebankTask.fingerprint(folder)
+        TreeData.fingerprint(folder)
 
 
 def test_unread_tests_and_missing_files(trees: list[DependencySentence], tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "bank", train=trees, dev=trees[:5], test=trees[5:12])
-    data = TreebankTask.load(folder, TreebankSettings(test=False), seed=0)
+    data = TreeData.load(folder, TreeSettings(test=False), seed=0)
     assert set(data.evaluate(data.new_model(EDGE), CPU)) == VALID_SCORES
     (folder / "dev.conllu").unlink()
-    without_dev = TreebankTask.load(folder, TreebankSettings(), 0)
+    without_dev = TreeData.load(folder, TreeSettings(), 0)
     assert (without_dev.evaluate_midway(data.new_model(EDGE), CPU), without_dev.midway_rows()) == ({}, 0)
     assert set(without_dev.evaluate(data.new_model(EDGE), CPU)) == SCORES
     with pytest.raises(UserError, match=r"to score besides test.conllu, which data.test=false leaves .* dev.conllu$"):
-        TreebankTask.load(folder, TreebankSettings(test=False), seed=0)
+        TreeData.load(folder, TreeSettings(test=False), seed=0)
     (folder / "test.conllu").unlink()
     with pytest.raises(UserError, match=r"found no file to score; expected dev.conllu or test.conllu"):
-        TreebankTask.load(folder, TreebankSettings(), seed=0)
+        TreeData.load(folder, TreeSettings(), seed=0)
     with pytest.raises(UserError, match="no such folder"):
-        TreebankTask.load(tmp_path / "nowhere", TreebankSettings(), seed=0)
+        TreeData.load(tmp_path / "nowhere", TreeSettings(), seed=0)
 
 
 def test_a_corpus_and_files_that_split_it(trees: list[DependencySentence], tmp_path: Path) -> None:
@@ -294,17 +294,17 @@ def test_a_corpus_and_files_that_split_it(trees: list[DependencySentence], tmp_p
         rows = [(first + row) % 40 for row in range(40)]
         parts = {"trainIdxs": rows[:30], "devIdxs": rows[30:35], "testIdxs": rows[35:]}
         (tmp_path / f"{name}.json").write_text(json.dumps(parts))
-    data = TreebankTask.load(tmp_path, TreebankSettings(split="mcd2"), seed=0)
+    data = TreeData.load(tmp_path, TreeSettings(split="mcd2"), seed=0)
     assert (data.train_rows, data.evaluation_rows(), data.identity()["split"]) == (30, 10, "mcd2")
-    assert TreebankTask.fingerprint(tmp_path, split="mcd2") == data.identity()["fingerprint"]
-    assert TreebankTask.fingerprint(tmp_path, split="mcd1") != data.identity()["fingerprint"]
+    assert TreeData.fingerprint(tmp_path, split="mcd2") == data.identity()["fingerprint"]
+    assert TreeData.fingerprint(tmp_path, split="mcd1") != data.identity()["fingerprint"]
     (tmp_path / "mcd3.json").write_text("{}")  # another split says nothing about this one
-    assert TreebankTask.load(tmp_path, TreebankSettings(split="mcd2"), seed=0).identity() == data.identity()
+    assert TreeData.load(tmp_path, TreeSettings(split="mcd2"), seed=0).identity() == data.identity()
     (tmp_path / "mcd3.json").unlink()
     with pytest.raises(
         UserError, match=r"told which splits corpus\.conllu: --set data\.split=mcd1 or --set data\.split="
     ):
-        TreebankTask.load(tmp_path, TreebankSettings(), seed=0)
+        TreeData.load(tmp_path, TreeSettings(), seed=0)
 
 
 def test_a_run_on_one_split_of_a_corpus_is_scored_on_it_and_on_another(
@@ -318,7 +318,7 @@ def test_a_run_on_one_split_of_a_corpus_is_scored_on_it_and_on_another(
         parts = {"trainIdxs": rows[:30], "devIdxs": rows[30:35], "testIdxs": rows[35:]}
         (folder / f"{name}.json").write_text(json.dumps(parts))
     small = ["--set", "model.dim=16", "--set", "model.layers=1", "--set", "train.steps=2", "--threads", "1"]
-    train = ["train", "dependency", "--data", str(folder), "--out", str(out), "--set", "data.split=mcd1", *small]
+    train = ["train", "trees", "--data", str(folder), "--out", str(out), "--set", "data.split=mcd1", *small]
     trained = run(*train)
     assert trained.code == 0, trained.err
     (folder / "mcd3.json").unlink()  # which the run has nothing to do with

@@ -18,7 +18,7 @@ from torch import Tensor
 from edge_transformer.data.trees.conllu import DependencySentence, read_conllu, tree_problem
 from edge_transformer.errors import DataError
 from edge_transformer.io.streams import ArrivingLines
-from edge_transformer.tasks.trees.data import TreebankTask
+from edge_transformer.tasks.trees.data import TreeData
 from edge_transformer.tasks.trees.model import TreeParser, spanning_trees
 from tree_cases import EDGE, make_data, make_tree, random_trees
 
@@ -31,12 +31,12 @@ def trees() -> list[DependencySentence]:
 
 
 @pytest.fixture
-def data(trees: list[DependencySentence]) -> TreebankTask:
+def data(trees: list[DependencySentence]) -> TreeData:
     return make_data(trees, dev=tuple(trees[:10]))
 
 
 @pytest.fixture
-def model(data: TreebankTask) -> TreeParser:
+def model(data: TreeData) -> TreeParser:
     torch.manual_seed(1)
     return data.new_model(EDGE)
 

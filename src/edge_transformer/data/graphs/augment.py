@@ -34,7 +34,7 @@ class Phrase:
         return self.last - self.first + 1
 
 
-class Exchange:
+class Augmentation:
     """The phrases of some sentences, by kind.
 
     `kind` is the column whose label two phrases must share to change places; it must not be empty. `place` is the

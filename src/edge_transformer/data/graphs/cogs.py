@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
 from ...io.files import fingerprint
-from ..relations.clutrr import no_text
 from .cogs_graphs import graph_of_form
 from .logical_forms import MAX_FORM
 from .rows import MAX_TOKENS, TokenGraph

@@ -10,21 +10,17 @@ the `group` its score counts for. Every line of a file has the same columns.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
-from ..pairs.rows import lines_of, open_text
-from ..relations.clutrr import no_text
+from ...io.streams import json_of_line
 
-MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 512  # a model keeps a vector for each pair of them
 MAX_COLUMNS = 64
-_JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +47,9 @@ class TokenGraph:
         """Check one object of the form above."""
         tokens = tokens_from_json(value, source, line)
         parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
-        if not isinstance(parents, list):
+        if not isinstance(parents, list | tuple):
             raise DataError(source, line, _shown(parents), '"parents": a list with a number for each token')
-        if not isinstance(labels, dict) or not all(isinstance(column, list) for column in labels.values()):
+        if not isinstance(labels, dict) or not all(isinstance(column, list | tuple) for column in labels.values()):
             raise DataError(source, line, _shown(labels), '"labels": an object with a list for each column')
         own = [token if type(parent) is int and parent == -1 else parent for token, parent in enumerate(parents)]
         try:
@@ -74,7 +70,7 @@ class TokenGraph:
 def tokens_from_json(value: Any, source: str | Path = "token graph", line: int | None = None) -> tuple[str, ...]:
     """The tokens of an object; a question to a trained model has nothing else."""
     tokens = value.get("tokens") if isinstance(value, dict) else None
-    if not isinstance(tokens, list):
+    if not isinstance(tokens, list | tuple):
         raise DataError(source, line, _shown(value), 'an object with "tokens": a list of texts')
     problem = _problem_with_tokens(tuple(tokens))
     if problem:
@@ -122,32 +118,6 @@ def read_token_graph_lines(
             yield graph
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
-
-
-def text_or_json(line: str, source: str | Path, number: int) -> Any:
-    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
-
-    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
-    """
-    if _JSON.match(line):
-        return json_of_line(line, source, number)
-    check_length(line, source, number)
-    return line.strip(" \t\r\n")
-
-
-def check_length(line: str, source: str | Path, number: int) -> None:
-    """Refuse a line of more than MAX_LINE characters."""
-    if len(line) > MAX_LINE:
-        raise DataError(source, number, f"a line of {len(line)} characters", f"at most {MAX_LINE}")
-
-
-def json_of_line(line: str, source: str | Path, number: int) -> Any:
-    """The JSON value of one line."""
-    check_length(line, source, number)
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
-        raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
 
 
 def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:
@@ -203,67 +173,3 @@ def _names(names: Iterable[str]) -> str:
 
 def _shown(value: Any) -> str:
     return json.dumps(value, default=str)
-
-
-def token_graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, Path]:
-    """The files of a folder by split: "train", "dev", and the name of each test file, such as "test" or "test-long".
-
-    Without `training` it needs no training file, but something to score; without `testing` it needs no test file.
-    """
-    folder = Path(folder)
-    names = "train.jsonl, test.jsonl and, if there is one, dev.jsonl"
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with {names}")
-    tested = sorted(folder.glob("test*.jsonl"), key=lambda path: path.stem)
-    paths = [folder / "train.jsonl", folder / "dev.jsonl", *tested]
-    files = {path.stem: path for path in paths if path.is_file()}
-    if training and "train" not in files:
-        raise UserError(f"{folder}: found no train.jsonl; expected {names}")
-    tests = [split for split in files if split.startswith("test")]
-    if (training and testing and not tests) or (not training and testing and not {*tests, "dev"} & set(files)):
-        raise UserError(f"{folder}: found no test*.jsonl; expected {names}")
-    return files
-
-
-def holds_token_graphs(folder: str | Path) -> bool:
-    """Whether a folder has files of token graphs: labelled graphs may have the same names, but other lines."""
-    for path in token_graph_files(folder, training=False, testing=False).values():
-        with open_text(path) as file:
-            lines = ((number, line) for number, line in enumerate(lines_of(file, path), start=1) if line.strip())
-            number, first = next(lines, (1, ""))
-        try:
-            value = json_of_line(first, path, number)
-        except DataError:  # of no kind, which is for a reader to say
-            return False
-        return isinstance(value, dict) and "tokens" in value
-    return False
-
-
-def read_splits(
-    files: Mapping[str, Path], columns: Collection[str] | None = None, progress: Callable[[int], None] | None = None
-) -> dict[str, list[TokenGraph]]:
-    """Read files of graphs; see `read_split_graphs`."""
-    splits: dict[str, list[TokenGraph]] = {split: [] for split in files}
-    for split, graph in read_split_graphs(files, columns, progress):
-        splits[split].append(graph)
-    return splits
-
-
-def read_split_graphs(
-    files: Mapping[str, Path], columns: Collection[str] | None = None, progress: Callable[[int], None] | None = None
-) -> Iterator[tuple[str, TokenGraph]]:
-    """The graphs of files one by one, each with the name of its split, so that none need be kept.
-
-    All must have the same label columns: `columns`, or those of the first file.
-    """
-    whose = "those of the model" if columns is not None else "those of the first graph"
-    for split, path in files.items():
-        graph = None
-        for graph in read_token_graphs(path, columns, whose):
-            yield split, graph
-            if progress:
-                progress(1)
-        if graph is None:
-            raise DataError(path, 1, "no rows", "at least one graph a line")
-        if columns is None:
-            columns, whose = graph.labels, f"those of {path.name}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from ...errors import DataError, UserError
-from ..relations.clutrr import no_text
+from ...errors import DataError, UserError, no_text
 
 MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 4096  # of one side
@@ -99,6 +98,18 @@ def make_pair(source: Iterable[str], target: Iterable[str], path: str, line: int
         if not 0 < len(tokens) <= MAX_TOKENS:
             raise DataError(path, line, f"a {side} text of {len(tokens)} words", f"1 to {MAX_TOKENS}")
     return pair
+
+
+def pair_from_json(value: Any, source: str) -> Pair:
+    """A pair from {"source": ..., "target": ...} or (source, target); each side a text or a list of words."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        value = dict(zip(("source", "target"), value, strict=True))
+    sides = [value.get(name) if isinstance(value, Mapping) else None for name in ("source", "target")]
+    words = [side.split() if isinstance(side, str) else side for side in sides]
+    for name, side in zip(("source", "target"), words, strict=True):
+        if not isinstance(side, list | tuple) or not all(isinstance(word, str) and word for word in side):
+            raise DataError(source, None, repr(value), f'"{name}": a text, or a list of words')
+    return make_pair(words[0] or (), words[1] or (), source, None)
 
 
 @contextmanager

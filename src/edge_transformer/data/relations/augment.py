@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from .clutrr import Story
+from .rows import Story
 
 Parts = dict[tuple[str, str, str], list[Story]]  # (answer, genders of the two people of the question) -> stories
 
 
-def spliced_stories(stories: Sequence[Story], count: int, longest: int, seed: int, returns: float = 0.0) -> list[Story]:
+def augmented_stories(
+    stories: Sequence[Story], count: int, longest: int, seed: int, returns: float = 0.0
+) -> list[Story]:
     """`count` stories, all longer than the longest of `stories` and of at most `longest` relations, all lengths alike.
 
     With the probability `returns` a step of making one longer does not splice, but comes back to somebody.
@@ -63,7 +65,7 @@ def splice(story: Story, edge: int, part: Story) -> Story:
 
 
 def _grow(visits: Visits, parts: Parts, length: int, returns: float, chance: random.Random) -> Story:
-    """Make the story longer until it has that length, or until nothing can be spliced in any more."""
+    """Make the story longer until it has that length, or until nothing can be augmented in any more."""
     while (missing := length - len(visits.story.edges)) > 0:
         if chance.random() < returns and visits.return_once(missing, chance):
             continue

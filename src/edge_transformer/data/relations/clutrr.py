@@ -12,94 +12,26 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError
-from ...io.files import fingerprint, replacing
-
-Fact = tuple[int, str, int]  # (a, relation, c): c is a's relation
-
-
-@dataclass(frozen=True, slots=True)
-class ProofStep:
-    """One composition: `conclusion` = (a, r, c) follows from `premises` = (a, r1, b) and (b, r2, c)."""
-
-    conclusion: Fact
-    premises: tuple[Fact, Fact]
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """A labelled graph and the question asked about it. Nodes are numbered from 0."""
-
-    edges: tuple[tuple[int, int], ...]  # in the order they are told
-    relations: tuple[str, ...]  # relations[e] is what edges[e][1] is to edges[e][0]
-    query: tuple[int, int]
-    target: str
-    names: tuple[str, ...]  # one a node
-    genders: tuple[str, ...] = ()  # "male" or "female", one a node; empty where not known
-    proof: tuple[ProofStep, ...] = ()  # the query's step first, as in the official files; empty where not known
-    needed: int | None = None  # how many edges the answer needs, where the story also tells others
-
-    @property
-    def k(self) -> int:
-        """The number of relations that lead to the answer, which is the number of reasoning steps plus one."""
-        return len(self.edges) if self.needed is None else self.needed
-
-    @property
-    def graph(self) -> tuple[object, ...]:
-        """What the model sees of the story: two stories with equal graphs differ in names and answers only."""
-        return self.size, frozenset(zip(self.edges, self.relations, strict=True)), self.query
-
-    @property
-    def size(self) -> int:
-        """The number of nodes."""
-        return len(self.names)
-
-
-@dataclass(frozen=True)
-class ClutrrData:
-    """One CLUTRR folder. Test stories are keyed by their number of relations, k."""
-
-    name: str
-    fingerprint: str  # of the bytes of all files read
-    train: tuple[Story, ...]
-    tests: dict[int, tuple[Story, ...]]
-    valid: tuple[Story, ...] = ()
-
-    @classmethod
-    def of(
-        cls, folder: str | Path, files: Mapping[str, Sequence[Path]], rows: Mapping[str, Sequence[Story]]
-    ) -> ClutrrData:
-        """The data of a folder from its files and rows, both by split."""
-        tests: dict[int, list[Story]] = {}
-        for story in rows.get("test", ()):
-            tests.setdefault(story.k, []).append(story)
-        return cls(
-            name=Path(folder).resolve().name,
-            fingerprint=fingerprint(path for paths in files.values() for path in paths),
-            train=tuple(rows.get("train", ())),
-            tests={k: tuple(tests[k]) for k in sorted(tests)},
-            valid=tuple(rows["valid"]),
-        )
-
+from ...errors import DataError, UserError, no_text
+from ...io.files import replacing
+from .rows import MAX_NODES, SPLIT_PATTERNS, Fact, ProofStep, RelationRows, Story
 
 REQUIRED_COLUMNS = ("story_edges", "edge_types", "query_edge", "target")
 COLUMNS = (  # of the official files, in their order
     *("", "id", "story", "query", "text_query", "target", "text_target", "clean_story", "proof_state", "f_comb"),
     *("task_name", "story_edges", "edge_types", "query_edge", "genders", "syn_story", "node_mapping", "task_split"),
 )
-SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
 MAX_CELL = 1_000_000  # characters; a story is a few hundred
-MAX_NODES = 512
 
 
 def read_clutrr(
     folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
-) -> ClutrrData:
+) -> RelationRows:
     """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row.
 
     Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
@@ -111,7 +43,7 @@ def read_clutrr(
         for split, paths in files.items()
         if not unread.get(split)
     }
-    return ClutrrData.of(folder, files, rows)
+    return RelationRows.of_files(folder, files, rows)
 
 
 def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
@@ -161,12 +93,6 @@ def read_stories(path: str | Path, progress: Callable[[int], None] | None = None
     if not stories:
         raise DataError(path, 1, "no rows", "at least one story")
     return stories
-
-
-def no_text(path: str | Path, lines_read: int, error: UnicodeDecodeError) -> DataError:
-    """What to raise where bytes after so many whole lines are not UTF-8."""
-    line = lines_read + 1 + error.object[: error.start].count(b"\n")
-    return DataError(path, line, f"bytes that are no text ({error.reason})", "UTF-8")
 
 
 def _read_row(row: dict[str, str], path: Path, line: int) -> Story:

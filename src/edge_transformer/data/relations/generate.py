@@ -32,8 +32,9 @@ from typing import Any, Literal, TypeVar
 
 from ...errors import UserError
 from ...io.files import fingerprint, write_text
-from .clutrr import SPLIT_PATTERNS, ProofStep, Story, write_clutrr
+from .clutrr import write_clutrr
 from .families import JOINED, RELATIONS, TARGETS, Family, FamilyShape, simulate_family
+from .rows import SPLIT_PATTERNS, ProofStep, Story
 
 __all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate", "generate_valid"]
 

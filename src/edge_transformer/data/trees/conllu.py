@@ -21,10 +21,10 @@ import conllu
 from conllu.exceptions import ParseException
 from conllu.parser import parse_id_value, parse_int_value
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
-from ..graphs.rows import other_fields, text_or_json, tokens_from_json
-from ..relations.clutrr import no_text
+from ...io.streams import text_or_json
+from ..graphs.rows import other_fields, tokens_from_json
 
 MAX_LINE = 1_000_000  # characters
 MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
@@ -335,6 +335,22 @@ def _sentences_of_text(lines: Iterable[str], source: str) -> Iterator[Dependency
                 yield read_words(text_or_json(text, source, number), source, number)
     except UnicodeDecodeError as error:
         raise no_text(source, number, error) from error
+
+
+def tree_from_json(value: Any, source: str, line: int | None = None) -> DependencySentence:
+    """A sentence with its tree: {"tokens": [...], "heads": [...], "relations": [...]}, as `predict` answers.
+
+    Heads count tokens from 1; 0 is the root.
+    """
+    sentence = read_words(value, source, line)
+    heads, relations = (value.get(name) if isinstance(value, dict) else None for name in ("heads", "relations"))
+    if not isinstance(heads, list | tuple) or not all(type(head) is int for head in heads):
+        raise DataError(
+            source, line, repr(heads), '"heads": a list with the head of each token, from 1; 0 for the root'
+        )
+    if not isinstance(relations, list | tuple):
+        raise DataError(source, line, repr(relations), '"relations": a list with a text for each token')
+    return sentence.with_tree(heads, relations)
 
 
 def read_words(value: Any, source: str, line: int | None = None) -> DependencySentence:

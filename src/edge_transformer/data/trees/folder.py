@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
+from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from ..splits import SPLITS, read_split_file
-from .conllu import MAX_WORDS, DependencySentence, read_conllu
+from .conllu import MAX_WORDS, DependencySentence, read_conllu, tree_from_json
 
 DESCRIPTION_FILE = "derived.json"  # what trees were made from: no file that splits them
 MOST_MISSING = 0.05  # of the rows of a split may have no tree; with more, corpus and split do not belong together
@@ -42,6 +44,18 @@ class TreebankFiles:
     by_split: dict[str, Path]
     corpus: Path | None = None
     split_file: Path | None = None
+
+
+def trees_of_rows(splits: Mapping[str, Sequence[Any]]) -> TreebankData:
+    """Rows in memory, as lists by split: sentences of CoNLL-U as read, or {"tokens", "heads", "relations"}."""
+    trees = {
+        split: tuple(
+            row if isinstance(row, DependencySentence) else tree_from_json(row, source)
+            for source, row in numbered(split, rows)
+        )
+        for split, rows in splits.items()
+    }
+    return TreebankData(IN_MEMORY, rows_fingerprint(splits), trees)
 
 
 def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: str | None = None) -> TreebankFiles:

@@ -14,70 +14,64 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...data.batching import SentenceBatch, SentenceTable
-from ...data.graphs.augment import Exchange
-from ...data.graphs.rows import MAX_TOKENS, TokenGraph, read_splits, token_graph_files
+from ...data.graphs.augment import Augmentation
+from ...data.graphs.cogs import GENERALISATIONS
+from ...data.graphs.folder import GraphFolder, graph_fingerprint, graphs_of_rows, read_graph_folder
+from ...data.graphs.rows import MAX_TOKENS, TokenGraph
 from ...data.vocab import Vocab
 from ...errors import UserError
-from ...io.files import fingerprint
 from ...io.settings import require_fraction
 from ..base import Progress, SplitTaskData, TaskModel, in_full
-from .model import UNKNOWN, GraphParser, predict_table, word_numbers
+from .model import UNKNOWN, GraphParser, graphs_of, logical_form, predict_table, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts
-MOST_EXCHANGED = 100  # new sentences for each that a file has
+MOST_AUGMENTED = 100  # new sentences for each that a file has
+GEN = "gen"
 UNSEEN = -1  # the number of a label that no training sentence has, which nothing is ever answered with
 
 
 @dataclass(frozen=True)
-class ParsingSettings:
+class GraphSettings:
     """The `data:` section of a preset."""
 
     test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
+    gen: bool = True  # False leaves the generalisation set of COGS unread: recipes must not be chosen by it
     unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
     hidden: float = 0.0  # the same for all words, whatever sentences have them
     name_column: str = ""  # the column, if any, that says what words are called: nobody is asked that of a hidden word
-    exchanged: float = 0.0  # so many sentences more for each sentence, whose phrases changed places (data/exchange.py)
-    exchanged_tokens: int = 24  # the largest number of tokens in them
-    exchanged_kind: str = ""  # the column that says which phrases may change places
-    exchanged_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
-    exchanged_evenly: bool = False  # what has rare words changes places as often as what has frequent ones
-    exchanged_words: float = 0.0  # in so many of them a word that is a row of its own stands in for another
+    augmented: float = 0.0  # so many sentences more for each sentence, whose phrases changed places
+    augmented_tokens: int = 24  # the largest number of tokens in them
+    augmented_kind: str = ""  # the column that says which phrases may change places
+    augmented_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
+    augmented_evenly: bool = False  # what has rare words changes places as often as what has frequent ones
+    augmented_words: float = 0.0  # in so many of them a word that is a row of its own stands in for another
 
     def __post_init__(self) -> None:
-        require_fraction(self, "unknown", "hidden", "exchanged_words")
-        if not 1 <= self.exchanged_tokens <= MAX_TOKENS:
-            raise ValueError(f"exchanged_tokens must be from 1 to {MAX_TOKENS}, but is {self.exchanged_tokens}")
-        if not 0 <= self.exchanged <= MOST_EXCHANGED:
-            raise ValueError(f"exchanged must be from 0 to {MOST_EXCHANGED}, but is {self.exchanged}")
-        if self.exchanged and not self.exchanged_kind:
-            raise ValueError("exchanged needs exchanged_kind, the column that says which phrases may change places")
+        require_fraction(self, "unknown", "hidden", "augmented_words")
+        if not 1 <= self.augmented_tokens <= MAX_TOKENS:
+            raise ValueError(f"augmented_tokens must be from 1 to {MAX_TOKENS}, but is {self.augmented_tokens}")
+        if not 0 <= self.augmented <= MOST_AUGMENTED:
+            raise ValueError(f"augmented must be from 0 to {MOST_AUGMENTED}, but is {self.augmented}")
+        if self.augmented and not self.augmented_kind:
+            raise ValueError("augmented needs augmented_kind, the column that says which phrases may change places")
 
 
-class ParsingData(SplitTaskData):
+class GraphData(SplitTaskData):
     """Graphs as tensors, and how a model is trained and scored on them.
 
     `splits` has the graphs by name. "train" is there unless a trained model is to be scored; "dev", where there is one,
     is what is looked at while training goes on.
     """
 
-    Settings: ClassVar[type] = ParsingSettings
-    Model: ClassVar[type[GraphParser]] = GraphParser
+    Settings: ClassVar[type] = GraphSettings
 
-    def __init__(
-        self,
-        name: str,
-        files_hash: str,
-        splits: Mapping[str, Sequence[TokenGraph]],
-        settings: ParsingSettings,
-        seed: int,
-        model: GraphParser | None = None,
-    ) -> None:
-        self._name, self._fingerprint, self._settings = name, files_hash, settings
-        self._train = splits.get("train", ())
+    def __init__(self, data: GraphFolder, settings: GraphSettings, seed: int, model: GraphParser | None = None) -> None:
+        self._data, self._settings = data, settings
+        self._train = data.splits.get("train", [])
         if model is None:
             self._check_columns()
-        self._exchanged = self._exchange_phrases(seed) if model is None and settings.exchanged else []
-        self._splits = {split: graphs for split, graphs in splits.items() if split != "train"}
+        self._augmented = self._augment(seed) if model is None and settings.augmented else []
+        self._splits = {split: graphs for split, graphs in data.splits.items() if split != "train"}
         if model is None:
             columns = self._train[0].labels
             self.tokens = Vocab.of(token for graph in self._train for token in graph.tokens)
@@ -89,6 +83,14 @@ class ParsingData(SplitTaskData):
         self._tables = {split: self._tabulate(graphs) for split, graphs in self._splits.items()}
 
     @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
+        parser = cast(GraphParser | None, model)
+        return cls(graphs_of_rows(rows, parser.columns if parser else None), settings, seed, parser)
+
+    @classmethod
     def load(
         cls,
         folder: Path,
@@ -97,50 +99,48 @@ class ParsingData(SplitTaskData):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        # Who asks for the scores of a trained model means those of all there are.
-        files = token_graph_files(folder, training=model is None, testing=settings.test or model is not None)
-        unread = ("train",) if model is not None else () if settings.test else ("test",)
-        wanted = {split: path for split, path in files.items() if not split.startswith(unread)}
-        columns = cast(GraphParser, model).columns if model is not None else None
-        splits = read_splits(wanted, columns, progress)
-        hashed = fingerprint(files.values())
-        return cls(Path(folder).resolve().name, hashed, splits, settings, seed, cast(GraphParser | None, model))
+        if model is not None:  # who asks for the scores of a trained model means those of all there are
+            parser = cast(GraphParser, model)
+            data = read_graph_folder(folder, ("train",), training=False, columns=parser.columns, progress=progress)
+            return cls(data, settings, seed, parser)
+        unread = () if settings.test and settings.gen else ("gen",) if settings.test else ("test", "gen")
+        return cls(read_graph_folder(folder, unread, testing=settings.test, progress=progress), settings, seed)
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
-        return fingerprint(token_graph_files(folder, training, testing).values())
+        return graph_fingerprint(folder, training, testing)
 
     @cached_property
     def _table(self) -> SentenceTable:
         """The training rows, made when the first of them are asked for: who only scores needs none."""
-        return self._tabulate([*self._train, *self._exchanged])
+        return self._tabulate([*self._train, *self._augmented])
 
     def _check_columns(self) -> None:
         """Columns that settings name must be there."""
         columns = self._train[0].labels
-        for option in ("exchanged_kind", "exchanged_place", "name_column"):
+        for option in ("augmented_kind", "augmented_place", "name_column"):
             name = getattr(self._settings, option)
             if name and name not in columns:
                 known = ", ".join(columns) or "none"
                 raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
 
-    def _exchange_phrases(self, seed: int) -> list[TokenGraph]:
+    def _augment(self, seed: int) -> list[TokenGraph]:
         """New training sentences out of those there are."""
         settings = self._settings
-        wanted = round(settings.exchanged * len(self._train))
-        source = Exchange(
+        wanted = round(settings.augmented * len(self._train))
+        source = Augmentation(
             self._train,
-            settings.exchanged_kind,
-            settings.exchanged_place,
-            settings.exchanged_evenly,
-            settings.exchanged_words,
+            settings.augmented_kind,
+            settings.augmented_place,
+            settings.augmented_evenly,
+            settings.augmented_words,
             settings.name_column,
         )
-        made = source.new_sentences(wanted, settings.exchanged_tokens, seed)
+        made = source.new_sentences(wanted, settings.augmented_tokens, seed)
         if wanted and not made:
             raise UserError(
-                f"data.exchanged_kind: found no phrases of up to {settings.exchanged_tokens} tokens that can change "
-                f"places by their labels in {settings.exchanged_kind}; expected some of the same kind"
+                f"data.augmented_kind: found no phrases of up to {settings.augmented_tokens} tokens that can change "
+                f"places by their labels in {settings.augmented_kind}; expected some of the same kind"
             )
         return made
 
@@ -159,20 +159,22 @@ class ParsingData(SplitTaskData):
 
     @property
     def train_rows(self) -> int:
-        return len(self._train) + len(self._exchanged)
+        return len(self._train) + len(self._augmented)
 
     def train_sizes(self) -> Tensor:
         return self._table.sizes
 
     def identity(self) -> dict[str, Any]:
-        more = {"exchanged_rows": len(self._exchanged)} if self._exchanged else {}
-        return {"name": self._name, "fingerprint": self._fingerprint, "train_rows": self.train_rows, **more}
+        more = {"augmented_rows": len(self._augmented)} if self._augmented else {}
+        corpus = {"corpus": self._data.corpus} if self._data.corpus else {}
+        about = {"name": self._data.name, "fingerprint": self._data.fingerprint, "train_rows": self.train_rows}
+        return {**about, **corpus, **more}
 
     def notes(self) -> list[str]:
         notes = []
-        wanted = round(self._settings.exchanged * len(self._train))
-        if 2 * len(self._exchanged) < wanted:
-            notes.append(f"data.exchanged asks for {wanted} new sentences; {len(self._exchanged)} could be made")
+        wanted = round(self._settings.augmented * len(self._train))
+        if 2 * len(self._augmented) < wanted:
+            notes.append(f"data.augmented asks for {wanted} new sentences; {len(self._augmented)} could be made")
         for split, table in self._tables.items():
             row = table.rows_of_tokens()
             unknown = len(row[table.tokens == UNKNOWN].unique())
@@ -185,7 +187,7 @@ class ParsingData(SplitTaskData):
         return notes
 
     def new_model(self, settings: Mapping[str, Any]) -> GraphParser:
-        return self.Model(settings, self.tokens, self.columns)
+        return GraphParser(settings, self.tokens, self.columns)
 
     def batches(self, rows: Tensor) -> Iterator[list[SentenceBatch]]:
         """Groups of sentences of equal length that are computed together."""
@@ -243,15 +245,34 @@ class ParsingData(SplitTaskData):
         return torch.zeros(len(table), dtype=torch.long).index_add(0, table.rows_of_tokens(), wrong.long()) == 0
 
     def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:
-        """The exact match of a split, and of each group where its rows name several."""
+        """The exact match of a split; of kinds of generalisation and of logical forms, where its rows have them; and of
+        each group where its rows name several.
+        """
         matches = self._matches(split, found)
         scores = {split: float(matches.double().mean())}
         groups = [graph.group for graph in self._splits[split]]
+        kinds = [GENERALISATIONS.get(group) if split == GEN else None for group in groups]
+        for kind in dict.fromkeys(GENERALISATIONS.values()):
+            if kind in kinds:
+                scores[f"{split} {kind}"] = _share(matches, [each == kind for each in kinds])
+        if split in self._data.forms:
+            scores[f"{split} logical form"] = self._form_matches(split, found)
         if len(set(groups)) > 1:
             for group in sorted(set(groups)):
-                chosen = matches[torch.tensor([each == group for each in groups])]
-                scores[f"{split}/{group or 'no group'}"] = float(chosen.double().mean())
+                scores[f"{split}/{group or 'no group'}"] = _share(matches, [each == group for each in groups])
         return scores
+
+    def _form_matches(self, split: str, found: Tensor) -> float:
+        """The share of rows whose predicted graph gives the logical form of the file, to the letter."""
+        sentences = [graph.tokens for graph in self._splits[split]]
+        forms = map(logical_form, graphs_of(sentences, found, self.columns))
+        right = sum(form == wanted for form, wanted in zip(forms, self._data.forms[split], strict=True))
+        return right / len(sentences)
+
+
+def _share(matches: Tensor, chosen: Sequence[bool]) -> float:
+    """The share of matches among the chosen rows."""
+    return float(matches[torch.tensor(chosen)].double().mean())
 
 
 def _label_numbers(known: Vocab, labels: Iterable[str]) -> list[int]:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ...data.batching import SentenceTable
-from ...data.graphs.rows import TokenGraph, check_length, other_fields, text_or_json, tokens_from_json
-from ...data.relations.clutrr import no_text
+from ...data.graphs.cogs_graphs import COLUMNS, form_of_graph
+from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...data.vocab import Vocab
-from ...errors import DataError
+from ...errors import DataError, no_text
 from ...io.settings import require_positive
+from ...io.streams import answered, check_length, never, text_or_json
 from ...nn.baselines import SEQUENCE_KINDS
 from ...nn.baselines.tokens import TokenEncoder
 from ...nn.encoder import Encoded
@@ -25,6 +26,7 @@ from ...nn.spanning import best_forests
 from ..base import Progress, TaskModel, build_encoder, model_options
 
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
+STREAM_EDGES = 5 * PREDICT_EDGES  # pairs of tokens collected from a stream before they are answered
 UNKNOWN = 0  # the number of a word that no training sentence has; known words follow
 
 
@@ -121,27 +123,22 @@ class GraphParser(TaskModel):
         return [parse.to_json() for parse in with_fields(self._parse(sentences), map(other_fields, inputs))]
 
     def predict_lines(
-        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
         """The graphs of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
-        waiting: list[SentenceLine] = []
-        edges = 0
+        return (parse.to_json() for _, parse in self.parse_lines(lines, source, pausing))
 
-        def answers() -> Iterator[dict[str, Any]]:
-            parsed = self._parse([line.tokens for line in waiting])
-            yield from map(Parse.to_json, with_fields(parsed, (line.fields for line in waiting)))
+    def parse_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
+    ) -> Iterator[tuple[int, Parse]]:
+        """The line numbers and graphs of lines as they come."""
 
-        try:
-            for line in read_sentence_lines(lines, source):
-                waiting.append(line)
-                edges += len(line.tokens) ** 2
-                if edges > PREDICT_EDGES or pausing():
-                    yield from answers()
-                    waiting, edges = [], 0
-        except DataError:  # the lines before the broken one were good questions
-            yield from answers()
-            raise
-        yield from answers()
+        def answers(waiting: list[SentenceLine]) -> Iterator[tuple[int, Parse]]:
+            parsed = with_fields(self._parse([line.tokens for line in waiting]), (line.fields for line in waiting))
+            yield from zip((line.number for line in waiting), parsed, strict=True)
+
+        sentences = read_sentence_lines(lines, source)
+        return answered(sentences, answers, lambda line: len(line.tokens) ** 2, STREAM_EDGES, pausing)
 
     @overload
     def parse(self, sentences: str) -> Parse: ...  # type: ignore[overload-overlap]
@@ -154,8 +151,8 @@ class GraphParser(TaskModel):
         return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def logical_form(self, graph: TokenGraph) -> str | None:
-        """The logical form of a graph, where the task has such."""
-        return None
+        """The logical form of a graph; None where it has none, or the labels are not those of COGS."""
+        return logical_form(graph) if tuple(self.columns) == COLUMNS else None
 
     @torch.no_grad()
     def _parse(self, sentences: Sequence[tuple[str, ...]]) -> list[Parse]:
@@ -176,6 +173,14 @@ class GraphParser(TaskModel):
     def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
         """The words among these that the model does not know, each once."""
         return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
+
+
+def logical_form(graph: TokenGraph) -> str | None:
+    """The logical form of a graph; None where it has none, for what a model predicts need not make sense."""
+    try:
+        return form_of_graph(graph)
+    except DataError:
+        return None
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...data.jsonl import IN_MEMORY, numbered, rows_fingerprint
 from ...data.pairs.folder import CFQ, has_training_rows, pair_files, pair_paths
-from ...data.pairs.rows import Pair
+from ...data.pairs.rows import Pair, pair_from_json
 from ...data.pairs.sparql import same_query
 from ...data.pairs.table import BY_EDGES, BY_NODES, IGNORED, Cost, PairBatch, PairTable
 from ...data.vocab import Vocab
@@ -107,6 +108,18 @@ class Seq2SeqData(TaskData):
             self.source, self.target = model.source, None if model.one_vocabulary else model.target
             self._only_targets = model.only_targets
             self._check_room(model)
+
+    @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
+        pairs = {
+            split: [pair_from_json(row, source) for source, row in numbered(split, values)]
+            for split, values in rows.items()
+        }
+        identity = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(rows)}
+        return cls(identity, pairs, settings, seed, cast(Translator | None, model))
 
     @classmethod
     def load(
@@ -350,7 +363,7 @@ class Seq2SeqData(TaskData):
 
     @property
     def _has_queries(self) -> bool:
-        return self._identity["corpus"] == CFQ
+        return self._identity.get("corpus") == CFQ
 
     def _scores(self, answers: Mapping[str, Sequence[_Answer]], device: torch.device) -> dict[str, float]:
         """The part of rows whose target is said word for word; of queries also the part that means the same."""

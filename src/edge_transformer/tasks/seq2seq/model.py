@@ -13,6 +13,7 @@ from torch import Tensor
 from ...data.vocab import Vocab
 from ...errors import DataError, UserError
 from ...io.settings import require_positive
+from ...io.streams import answered, never
 from ...nn.baselines import Kind
 from ...nn.baselines.seq2seq import Seq2SeqTransformerConfig, TransformerSeq2Seq, UniversalSeq2SeqTransformerConfig
 from ...nn.decoder import EdgeSeq2Seq
@@ -215,39 +216,38 @@ class Translator(TaskModel):
         return [found[0].to_json() for found in self._translate(questions, Decoding())]
 
     def predict_lines(
-        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
         """Translations of lines, which are JSON as `predict` takes it or plain texts; empty lines are passed over, and
         a line that cannot be read ends all.
         """
-        for answered in self.translate_lines(lines, source, pausing):
-            if answered.line.error:
-                raise answered.line.error
-            if answered.translations:
-                yield answered.translations[0].to_json()
+        for answer in self.translate_lines(lines, source, pausing):
+            if answer.line.error:
+                raise answer.line.error
+            if answer.translations:
+                yield answer.translations[0].to_json()
 
     def translate_lines(
         self,
         lines: Iterable[str],
         source: str,
-        pausing: Callable[[], bool] = lambda: False,
+        pausing: Callable[[], bool] = never,
         how: Decoding | None = None,
     ) -> Iterator[AnsweredLine]:
         """All lines with all translations that are asked for; many lines at a time, and at once where `pausing` says
         that the next one is not there yet. A line that cannot be read says so, and the others are answered.
         """
         how = how or Decoding()
-        waiting: list[Line] = []
-        for line in read_lines(lines, self.is_known, source):
-            excess = self._excess(line.question, how)
-            if excess:
-                error = DataError(source, line.number, *excess)
-                line = Line(line.number, Question((), fields=line.question.fields), error)
-            waiting.append(line)
-            if len(waiting) >= STREAM_ROWS or pausing():
-                yield from self._answer(waiting, how)
-                waiting = []
-        yield from self._answer(waiting, how)
+        asked = (self._within_memory(line, source, how) for line in read_lines(lines, self.is_known, source))
+        return answered(asked, lambda waiting: self._answer(waiting, how), lambda line: 1, STREAM_ROWS - 1, pausing)
+
+    def _within_memory(self, line: Line, source: str, how: Decoding) -> Line:
+        """The line, or in its place one that says why decoding it would need too much memory."""
+        excess = self._excess(line.question, how)
+        if not excess:
+            return line
+        error = DataError(source, line.number, *excess)
+        return Line(line.number, Question((), fields=line.question.fields), error)
 
     def _answer(self, lines: Sequence[Line], how: Decoding) -> Iterator[AnsweredLine]:
         found = iter(self._translate([line.question for line in lines if line.question.words], how))

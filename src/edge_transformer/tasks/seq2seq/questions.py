@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...data.graphs.rows import text_or_json
 from ...data.pairs.cfq import question_words
-from ...data.relations.clutrr import no_text
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_text
+from ...io.streams import text_or_json
 from ...nn.generation import MAX_LENGTH_PENALTY
 
 MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words of both

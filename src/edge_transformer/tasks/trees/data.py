@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...data.batching import SentenceTable
 from ...data.splits import SPLITS
 from ...data.trees.conllu import MAX_PARSED, DependencySentence
-from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits
+from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits, trees_of_rows
 from ...data.vocab import UNKNOWN, Lexicon, Vocab, WordTypes
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
@@ -29,7 +29,7 @@ UNSEEN = -1  # the number of a relation that no training sentence has
 
 
 @dataclass(frozen=True)
-class TreebankSettings:
+class TreeSettings:
     """The `data:` section of a preset."""
 
     max_tokens: int | None = None  # training sentences with more words are left out
@@ -61,12 +61,12 @@ class TreeBatch:
         return TreeBatch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-class TreebankTask(SplitTaskData):
+class TreeData(SplitTaskData):
     """Trees as tensors, and how a model is trained and scored on them."""
 
-    Settings: ClassVar[type] = TreebankSettings
+    Settings: ClassVar[type] = TreeSettings
 
-    def __init__(self, data: TreebankData, settings: TreebankSettings, model: TreeParser | None = None) -> None:
+    def __init__(self, data: TreebankData, settings: TreeSettings, model: TreeParser | None = None) -> None:
         self._name, self._fingerprint, self._settings = data.name, data.fingerprint, settings
         self._split, self._missing, self._derived = data.split, data.missing, data.derived
         most = settings.max_tokens or MAX_PARSED
@@ -88,10 +88,17 @@ class TreebankTask(SplitTaskData):
             self.lexicon, self.labels, self.root_label = model.lexicon, model.labels, model.root_label
 
     @classmethod
+    def from_rows(
+        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+    ) -> Self:
+        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
+        return cls(trees_of_rows(rows), settings, cast(TreeParser | None, model))
+
+    @classmethod
     def load(
         cls,
         folder: Path,
-        settings: TreebankSettings,
+        settings: TreeSettings,
         seed: int,
         model: TaskModel | None = None,
         progress: Progress | None = None,

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from ...data.batching import SentenceTable
 from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
 from ...data.vocab import Lexicon, Vocab, WordTypes
-from ...errors import DataError
 from ...io.settings import require_choice, require_fraction, require_positive
+from ...io.streams import answered, never
 from ...nn.baselines import SEQUENCE_KINDS
 from ...nn.baselines.tokens import TokenEncoder
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
@@ -151,10 +151,17 @@ class TreeParser(TaskModel):
         return [tree_as_json(tree) for tree in self._parse(sentences)]
 
     def predict_lines(
-        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = lambda: False
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
         """The trees of lines: JSON as `predict` takes it, plain sentences, or CoNLL-U."""
-        yield from map(tree_as_json, self.parse_stream(arriving_sentences(lines, source), pausing))
+        return (tree_as_json(tree) for _, tree in self.parse_lines(lines, source, pausing))
+
+    def parse_lines(
+        self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
+    ) -> Iterator[tuple[int | None, DependencySentence]]:
+        """The line numbers and trees of lines as they come; a source named *.conllu holds CoNLL-U."""
+        sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
+        return ((tree.line, tree) for tree in self.parse_stream(sentences, pausing))
 
     @overload
     def parse(self, sentences: str) -> DependencySentence: ...  # type: ignore[overload-overlap]
@@ -169,24 +176,13 @@ class TreeParser(TaskModel):
         return self._parse([read_words(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def parse_stream(
-        self, sentences: Iterable[DependencySentence], pausing: Callable[[], bool] = lambda: False
+        self, sentences: Iterable[DependencySentence], pausing: Callable[[], bool] = never
     ) -> Iterator[DependencySentence]:
         """The trees of sentences as they come, many at a time, and at once where `pausing` says that the next one is
         not there yet.
         """
-        waiting: list[DependencySentence] = []
-        edges = 0
-        try:
-            for sentence in sentences:
-                waiting.append(read_words(sentence, sentence.source, sentence.line))
-                edges += sentence.size**2
-                if edges > 5 * PREDICT_EDGES or pausing():
-                    yield from self._parse(waiting)
-                    waiting, edges = [], 0
-        except DataError:  # the sentences before the broken one were good
-            yield from self._parse(waiting)
-            raise
-        yield from self._parse(waiting)
+        words = (read_words(sentence, sentence.source, sentence.line) for sentence in sentences)
+        return answered(words, self._parse, lambda sentence: sentence.size**2, 5 * PREDICT_EDGES, pausing)
 
     @torch.no_grad()
     def _parse(self, sentences: Sequence[DependencySentence]) -> list[DependencySentence]:

@@ -1,0 +1,261 @@
+"""The Python way in: train, evaluate, load, explain. The command line calls what is here.
+
+>>> import edge_transformer as et
+>>> model = et.load("clutrr-small")
+>>> question = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+>>> model.predict([question])[0]["answer"]
+'daughter'
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from .data.jsonl import IN_MEMORY, rows_fingerprint
+from .errors import UserError
+from .explain import explain
+from .io.progress import bar, say, silent
+from .tasks.base import RUN_FILE, TaskData, TaskModel, encoder_fields, get_task, load, register_task
+from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
+from .training.folder import SavedRun
+from .training.presets import SECTIONS, load_preset, preset_names
+from .training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from .tasks.graphs.model import GraphParser
+    from .tasks.relations.model import RelationModel
+    from .tasks.seq2seq.model import Translator
+    from .tasks.trees.model import TreeParser
+
+__all__ = ["Rows", "evaluate", "explain", "load", "register_task", "scored_rows", "train"]
+
+Rows = str | Path | Mapping[str, Iterable[Any]] | Iterable[Any]  # a folder, rows by split, or training rows
+
+
+@overload
+def train(task: Literal["relations"], data: Rows, **options: Any) -> RelationModel: ...
+@overload
+def train(task: Literal["graphs"], data: Rows, **options: Any) -> GraphParser: ...
+@overload
+def train(task: Literal["trees"], data: Rows, **options: Any) -> TreeParser: ...
+@overload
+def train(task: Literal["seq2seq"], data: Rows, **options: Any) -> Translator: ...
+@overload
+def train(task: str, data: Rows, **options: Any) -> TaskModel: ...
+def train(
+    task: str,
+    data: Rows,
+    *,
+    preset: str | None = None,
+    valid: Iterable[Any] | None = None,
+    out: str | Path | None = None,
+    seed: int = 1,
+    device: str = "auto",
+    progress: bool = True,
+    precision: str = "32-true",
+    threads: int | None = None,
+    recompute: str = "nothing",
+    checkpoint_seconds: float = 60.0,
+    **settings: Any,
+) -> TaskModel:
+    """Train a model and score it.
+
+    Args:
+        task: "relations", "graphs", "trees", "seq2seq", or a task that was registered.
+        data: a folder; or {"train": rows, "test": rows, "valid": rows}, of which only "train" must be there; or
+            training rows alone. Rows are what `predict` takes, plus their answers; any iterable of them will do.
+        preset: a preset's name or a YAML file; TASK/cpu where none is given.
+        valid: validation rows, scored while training goes on.
+        out: folder of the run. The same call goes on where a run in it was stopped. Without it nothing is left on disk.
+        seed: decides initial weights, order of rows and dropout.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: whether bars and scores are shown.
+        precision: "32-true", "64-true" or "bf16-mixed".
+        threads: CPU threads; all cores where none are given.
+        recompute: "hidden" or "layers" are computed again in the backward pass, for less memory.
+        checkpoint_seconds: time between checkpoints.
+        settings: changes to the preset, such as `dim=64` or, as a dictionary, `**{"train.epochs": 5}`.
+
+    Returns:
+        The trained model. Its `record` has the scores, settings and minutes. It is None where Ctrl-C stopped a run with
+        an `out`, which the same call goes on with; without `out`, Ctrl-C has its usual effect.
+    """
+    get_task(task)
+    preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
+    run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
+    hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
+    with ExitStack() as stack:
+        if not progress:
+            stack.enter_context(silent())
+        rows = _read(run, data, valid)
+        for note in rows.notes():
+            say(f"note: {note}")
+        folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        trainer = Trainer(run, rows, folder, hardware, _command(run, rows, precision))
+        stack.callback(trainer.release_folder)
+        if trainer.step:
+            say(f"resuming {folder} at step {trainer.step:,} of {trainer.total_steps:,}")
+        else:
+            where = f", in {folder}" if out is not None else ""
+            say(f"training on {rows.train_rows:,} rows, {trainer.total_steps:,} steps{where}")
+        record = trainer.train(checkpoint_seconds if out is not None else float("inf"), resumable=out is not None)
+        model = trainer.trained_model()
+        model.record, model.folder = record, Path(out) if out is not None else None
+        if record is None:
+            done = f"{trainer.step:,} of {trainer.total_steps:,} steps"
+            say(f"stopped after {done}; the same call, with out={str(folder)!r}, goes on from there")
+    return model
+
+
+def evaluate(
+    model: TaskModel | str | Path,
+    data: Rows | None = None,
+    *,
+    split: str | None = None,
+    progress: bool = True,
+) -> dict[str, float]:
+    """Score a model on the test rows of a folder, or on rows in memory; where none are given, on those of its training.
+
+    Args:
+        model: a model, the folder of one, or the name of one that comes with the package.
+        data: a folder, or {"test": rows}, or rows.
+        split: which one, where a corpus is split in several ways.
+        progress: whether bars and notes are shown.
+    """
+    model = model if isinstance(model, TaskModel) else load(model)
+    with ExitStack() as stack:
+        if not progress:
+            stack.enter_context(silent())
+        return scored_rows(model, data, split).scores(model)
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows to be scored, as a model reads them."""
+
+    data: TaskData
+    name: str  # of the folder, for people
+    fingerprint: str
+    trained: bool  # these files are those of training
+
+    def scores(self, model: TaskModel) -> dict[str, float]:
+        """The scores of a model on them."""
+        device = next(model.parameters()).device
+        was_training = model.training
+        with bar("scoring", self.data.evaluation_rows()) as scoring:
+            scores = self.data.evaluate(model.eval(), device, scoring.advance)
+        model.train(was_training)
+        return scores
+
+
+def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = None) -> ScoredRows:
+    """The rows that a user asks for, or else those that the model was scored on after its training."""
+    task = get_task(model.task).data
+    if data is not None and not isinstance(data, str | Path):
+        splits = data if isinstance(data, Mapping) else {"test": data}
+        lists = {name: list(rows) for name, rows in splits.items() if name != "train"}
+        loaded = task.from_rows(lists, task.Settings(), 0, model)
+        return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
+    saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
+    folder = Path(data) if data is not None else saved.data_folder if saved else None
+    if folder is None:
+        raise UserError(f"{model.folder or 'model'}: no {RUN_FILE} says on which data it was trained; give a folder")
+    if data is None and not folder.is_dir():
+        raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; say where the data are")
+    settings, seed = task.Settings(), 0
+    if split is not None and not hasattr(settings, "split"):
+        raise UserError(f"split {split}: found a {type(model).__name__}, whose data have no splits with names")
+    if saved:
+        asked = {name: getattr(saved.config.data_settings, name) for name in task.reading_settings}
+        settings = replace(settings, **asked)
+    asked_split = split
+    if saved and split is None and saved.data_folder and folder.resolve() == saved.data_folder.resolve():
+        split = saved.data_identity.get("split") or None
+    fingerprint = task.fingerprint(folder, training=False, split=split)
+    trained = saved is not None and fingerprint == saved.data_identity.get("fingerprint")
+    if saved is not None and trained:
+        trained_split = saved.data_identity.get("split")
+        if asked_split is not None and asked_split != trained_split:
+            raise UserError(
+                f"split {asked_split}: found the rows of {trained_split} alone in {folder}; expected others"
+            )
+        settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
+    elif data is None and asked_split is None:
+        say(f"note: the files in {folder} have changed since training")
+    settings = settings if split is None else replace(settings, split=split)
+    for unread in ("test", "gen"):
+        if getattr(settings, unread, True) is False:
+            say(f"note: data.{unread}=false left these rows unread in training; they are read now")
+    with bar(f"reading {folder.name}") as reading:
+        loaded = task.load(folder, settings, seed, model=model, progress=reading.advance)
+    return _noted(ScoredRows(loaded, folder.resolve().name, fingerprint, trained))
+
+
+def _noted(rows: ScoredRows) -> ScoredRows:
+    for note in rows.data.notes():
+        say(f"note: {note}")
+    return rows
+
+
+def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
+    """The data of a run: read from a folder, or taken from memory."""
+    if isinstance(data, str | Path):
+        if valid is not None:
+            raise UserError("valid: found rows beside a folder; expected a validation file in the folder")
+        return run.load_data(data)
+    splits = data if isinstance(data, Mapping) else {"train": data}
+    if "train" not in splits:
+        raise UserError(f'data: found the splits {", ".join(splits) or "none"}; expected "train" among them')
+    splits = {**splits, **({} if valid is None else {"valid": valid})}
+    for split, rows in splits.items():
+        if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
+            raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")
+    lists = {split: list(rows) for split, rows in splits.items()}
+    for split, rows in lists.items():
+        if not rows:
+            raise UserError(f"data: found no rows in {split!r}; expected at least one")
+    loaded = get_task(run.task).data.from_rows(lists, run.data_settings, run.seed)
+    loaded.about = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(lists)}
+    return loaded
+
+
+def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by keyword as dotted names: dim=64 is model.dim=64."""
+    if all("." in name for name in settings):
+        return dict(settings)
+    base = {} if preset == NO_PRESET else load_preset(preset)
+    kind = settings.get("kind", settings.get("model.kind", (base.get("model") or {}).get("kind")))
+    known = {
+        "model": encoder_fields(get_task(task).model, kind),
+        "train": {field.name for field in fields(TrainConfig)},
+        "data": {field.name for field in fields(get_task(task).data.Settings)},
+    }
+    overrides = {}
+    for name, value in settings.items():
+        homes = [section for section in SECTIONS if name in known[section]]
+        if "." in name:
+            overrides[name] = value
+        elif len(homes) == 1:
+            overrides[f"{homes[0]}.{name}"] = value
+        elif homes:
+            raise UserError(f"{name}: found in {' and '.join(homes)}; expected one of them, such as {homes[0]}.{name}")
+        else:
+            near = difflib.get_close_matches(name, sorted(set().union(*known.values())), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UserError(f"unknown setting {name!r}{hint}")
+    return overrides
+
+
+def _command(run: RunConfig, rows: TaskData, precision: str) -> str:
+    """The command that does the same; none for rows in memory."""
+    if rows.folder is None:
+        return ""
+    arguments = [*run.arguments(rows.given), *(["--precision", precision] if precision != "32-true" else [])]
+    return shlex.join(["edge-transformer", *arguments])

@@ -1,0 +1,190 @@
+"""The commands `data generate`, `data derive` and `data download`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ..errors import UserError
+from .options import MAX_SEED, out
+
+
+def generate(
+    kind: Annotated[str, typer.Argument(help="What to generate: clutrr.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
+    train_k: Annotated[str, typer.Option(help="Story lengths to train on, such as 2,3,4 or 2-4.")] = "2,3,4",
+    test_k: Annotated[str, typer.Option(help="Story lengths to test on.")] = "2-10",
+    rows: Annotated[int, typer.Option(min=1, help="Training stories.")] = 15_000,
+    test_rows: Annotated[int, typer.Option(min=1, help="Test stories of each length.")] = 100,
+    valid_k: Annotated[str, typer.Option(help="Story lengths to validate on.", show_default="none")] = "",
+    valid_rows: Annotated[int, typer.Option(min=1, help="Validation stories of each length.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
+) -> None:
+    """Generate family stories in CLUTRR's layout, with the proof of every answer.
+
+    Examples:
+
+    - `edge-transformer data generate clutrr --out families`
+
+    - `edge-transformer data generate clutrr --train-k 2,3 --rows 35000 --seed 2 --out families-23`
+
+    - `edge-transformer data generate clutrr --valid-k 5-10 --valid-rows 200 --out families`
+    """
+    from ..data.relations.generate import GeneratedData
+    from ..io.progress import bar
+
+    if kind != "clutrr":
+        raise UserError(f"unknown kind of data {kind!r}; known is clutrr")
+    lengths, test_lengths = _lengths("--train-k", train_k), _lengths("--test-k", test_k)
+    valid_lengths = _lengths("--valid-k", valid_k) if valid_k else []
+    data = GeneratedData(
+        str(folder), tuple(lengths), tuple(test_lengths), tuple(valid_lengths), rows, test_rows, valid_rows, seed
+    )
+    with bar("generating", data.stories) as generating:
+        files = data.write(generating.advance)
+    valid = f", {data.valid_stories:,} validation" if data.valid_stories else ""
+    print(f"{rows:,} training{valid} and {data.test_stories:,} test stories in {folder}:")
+    for path in files:
+        print(f"  {path.name}")
+
+
+def _lengths(option: str, text: str) -> list[int]:
+    """Numbers such as "2,3,4" or "2-10"."""
+    lengths: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UserError(f"{option} {text}: found {part!r}; expected numbers such as 2,3,4 or 2-10")
+        numbers = range(int(first), int(last or first) + 1) if len(part) < 10 else range(0)
+        if not numbers or numbers[-1] > 1000:
+            raise UserError(f"{option} {text}: found {part!r}; expected rising numbers up to 1000")
+        lengths |= set(numbers)
+    return sorted(lengths)
+
+
+if TYPE_CHECKING:
+    from ..data.trees.cfq_treebank import Account
+
+LEAST_COVERED = 0.99
+
+
+def derive(
+    kind: Annotated[str, typer.Argument(help="What to derive: cfq-dependencies.")],
+    questions: Annotated[
+        list[Path],
+        typer.Option(
+            help="File of questions (lines, the first column of .tsv, or official .json; also .gz), or a folder of"
+            " .tsv and .json files. Can be given several times.",
+            show_default=False,
+        ),
+    ],
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
+) -> None:
+    """Give CFQ's questions their dependency trees, in CoNLL-U, by a grammar of our own.
+
+    Each file of questions becomes a .conllu file of the same name. What the grammar does not cover is listed in
+    not-covered.txt with line and reason, and is in no treebank.
+
+    Examples:
+
+    - `edge-transformer data derive cfq-dependencies --questions cfq/mcd1 --out cfq-dep`
+
+    - `edge-transformer data derive cfq-dependencies --questions train.tsv.gz --questions more.txt --out cfq-dep`
+    """
+    from ..data.trees.cfq_treebank import NOT_COVERED_FILE, Account, count_questions
+    from ..data.trees.cfq_treebank import derive as derive_trees
+    from ..io.progress import bar
+
+    if kind != "cfq-dependencies":
+        raise UserError(f"unknown kind of data {kind!r}; known is cfq-dependencies")
+    started = time.process_time()
+    with bar("parsing", count_questions(questions)) as parsing:
+        accounts = derive_trees(questions, folder, parsing.advance)
+    seconds = time.process_time() - started
+    total = Account()
+    table = Table(box=None, pad_edge=False)  # fits 80 columns
+    for column in ("treebank", "questions", "covered", "words", "longest", "projective", "depth", "deepest"):
+        table.add_column(column, justify="left" if column == "treebank" else "right")
+    for name, account in accounts.items():
+        total.merge(account)
+        table.add_row(name, *_cells(account))
+    if len(accounts) > 1:
+        table.add_row("all", *_cells(total))
+    out.print(table)
+    counts = ", ".join(f"{relation} {count:,}" for relation, count in total.relations.most_common())
+    print(f"{len(total.relations)} relations: {counts}")
+    missed = total.questions - total.covered
+    print(f"{missed:,} questions not covered" + (f"; see {folder / NOT_COVERED_FILE}" if missed else ""))
+    if total.covered < LEAST_COVERED * total.questions:
+        share = _share(total.covered, total.questions)
+        print(f"warning: the grammar covers {share}, less than {LEAST_COVERED:.0%}; are these questions of CFQ?")
+    rate = total.questions / max(seconds, 1e-9)
+    print(f"written to {folder} in {seconds:.1f} seconds of CPU time, {rate:,.0f} questions a second")
+
+
+def _cells(account: Account) -> list[str]:
+    return [
+        f"{account.questions:,}",
+        _share(account.covered, account.questions),
+        f"{account.words:,}",
+        f"{account.longest}",
+        _share(account.projective, account.covered),
+        f"{account.mean_depth:.2f}",
+        f"{max(account.depths)}",
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    """A percentage that says 100 only where nothing is missing."""
+    return "100%" if part == whole else f"{min(100 * part / whole, 99.99):.2f}%"
+
+
+def download(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which: clutrr, cogs, scan, cfq.", show_default="tell what there is")
+    ] = None,
+    root: Annotated[Path, typer.Option("--out", help="Folder of all data.")] = Path("data"),
+) -> None:
+    """Fetch the benchmarks' own files from where they are published, and check that they have the right rows.
+
+    What is there already is not fetched again, and files of another content are never replaced. Each benchmark has a
+    licence of its own, which is printed. CFQ comes as an archive of 268 MB, and needs several GB of disk while its
+    three splits MCD1 to MCD3 are cut out of it.
+
+    Examples:
+
+    - `edge-transformer data download`
+
+    - `edge-transformer data download scan cogs`
+    """
+    from ..data.download import benchmarks
+    from ..data.download import download as fetch
+
+    known = benchmarks()
+    for name in names or []:
+        if name not in known:
+            raise UserError(f"found the benchmark {name!r}; expected {', '.join(known)}")
+    for name in names or known:
+        benchmark = known[name]
+        print(f"{name} ({benchmark.homepage}, licence {benchmark.licence}), from {benchmark.source}")
+        if not names:
+            continue
+        files = fetch(benchmark, root, _step)
+        for path in files:
+            print(f"  written: {path}")
+        if not files:
+            print(f"  all files are in {root / benchmark.folder} already")
+
+
+@contextmanager
+def _step(description: str) -> Iterator[Callable[[int], None]]:
+    from ..io.progress import bar
+
+    with bar(description) as shown:
+        yield shown.advance

@@ -1,0 +1,118 @@
+"""The commands `train` and `presets`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Column, Table
+
+from .options import EXIT_INTERRUPTED, MAX_SEED, ThreadsOption, out, print_scores
+
+DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data.", show_default=False)]
+
+
+def train(
+    task: Annotated[str, typer.Argument(help="What to learn: relations, graphs, trees or seq2seq.")],
+    data: DataOption,
+    preset: Annotated[
+        str | None, typer.Option(help="A preset (`presets` lists them), or a YAML file.", show_default="TASK/cpu")
+    ] = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Decides initial weights, order of rows and dropout.")
+    ] = 1,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/PRESET-DATA-seedN")
+    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Add the finished run to this .jsonl file.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    precision: Annotated[str, typer.Option(help="32-true, 64-true or bf16-mixed.")] = "32-true",
+    threads: ThreadsOption = None,
+    recompute: Annotated[
+        str, typer.Option(help="Less memory: hidden or layers, to be computed again in the backward pass.")
+    ] = "nothing",
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
+) -> None:
+    """Train a model. The same command again resumes an interrupted run.
+
+    Examples:
+
+    - `edge-transformer train relations --data families`
+
+    - `edge-transformer train relations --data families --preset clutrr/paper --set train.epochs=10 --seed 2`
+
+    - `edge-transformer train graphs --data cogs --preset cogs/cpu`
+
+    - `edge-transformer train seq2seq --data scan --preset scan/cpu`
+
+    - `torchrun --nproc-per-node 2 -m edge_transformer train relations --data families`
+    """
+    import edge_transformer as et
+
+    from ..io.files import check_writable
+    from ..io.records import append_record
+    from ..training.config import RunConfig
+    from ..training.presets import parse_changes
+
+    check_writable("--results", results)
+    settings = parse_changes(changes or [])
+    run = RunConfig.from_preset(task, preset or f"{task}/cpu", settings, seed)
+    folder = out_folder or Path("runs") / run.folder_name(data)
+    model = et.train(
+        task,
+        data,
+        preset=run.preset,
+        out=folder,
+        seed=seed,
+        device=device,
+        precision=precision,
+        threads=threads,
+        recompute=recompute,
+        checkpoint_seconds=checkpoint_seconds,
+        **settings,
+    )
+    record = model.record
+    if record is None:
+        sys.exit(EXIT_INTERRUPTED)
+    if os.environ.get("RANK", "0") != "0":  # of several processes, the first one speaks
+        return
+    if results is not None:
+        append_record(results, record)
+    print_scores(f"{run.preset}, seed {seed}", record.metrics)
+    added = f"; its record is in {results}" if results is not None else ""
+    print(f"saved in {folder} after {record.minutes:.1f} minutes{added}")
+
+
+def presets(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A preset, whose settings are shown; or the part before the slash.", show_default="all"),
+    ] = None,
+) -> None:
+    """List the presets that `train` knows, or show the settings of one, ready to be changed in a file of your own.
+
+    Examples:
+
+    - `edge-transformer presets`
+
+    - `edge-transformer presets clutrr`
+
+    - `edge-transformer presets clutrr/cpu > mine.yaml`, for `edge-transformer train --preset mine.yaml`
+    """
+    from ..training.presets import describe_preset, load_preset, preset_names, settings_text
+
+    wanted = [preset for preset in preset_names() if name is None or preset.split("/")[0] == name]
+    if name is not None and not wanted:
+        settings = load_preset(name)  # says what there is where there is no such preset
+        print(f"# The settings of {name}.\n{settings_text(settings)}", end="")
+        return
+    table = Table(Column("preset", no_wrap=True), Column("task", no_wrap=True), "what", box=box.SIMPLE)
+    for preset in wanted:
+        first, dot, _ = describe_preset(preset).partition(". ")
+        table.add_row(preset, load_preset(preset)["task"], first + dot.strip())
+    out.print(table)

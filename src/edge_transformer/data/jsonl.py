@@ -1,0 +1,65 @@
+"""Rows as JSON: a file of lines for each split, or in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UserError
+from ..io.streams import read_json_lines
+
+IN_MEMORY = "rows in memory"  # the name of data that are in no folder
+
+
+def jsonl_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, Path]:
+    """The files of a folder by split: "train", "dev", and the name of each test file, such as "test" or "test-long".
+
+    Without `training` it needs no training file, but something to score; without `testing` it needs no test file.
+    """
+    folder = Path(folder)
+    names = "train.jsonl, test.jsonl and, if there is one, dev.jsonl"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with {names}")
+    tested = sorted(folder.glob("test*.jsonl"), key=lambda path: path.stem)
+    paths = [folder / "train.jsonl", folder / "dev.jsonl", *tested]
+    files = {path.stem: path for path in paths if path.is_file()}
+    if training and "train" not in files:
+        raise UserError(f"{folder}: found no train.jsonl; expected {names}")
+    tests = [split for split in files if split.startswith("test")]
+    if (training and testing and not tests) or (not training and testing and not {*tests, "dev"} & set(files)):
+        raise UserError(f"{folder}: found no test*.jsonl; expected {names}")
+    return files
+
+
+def read_jsonl(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Any]:
+    """The values of a file, one a line; `progress` hears of each."""
+    values = []
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            for _, value in read_json_lines(lines, path):
+                values.append(value)
+                if progress:
+                    progress(1)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    if not values:
+        raise DataError(path, 1, "no rows", "at least one value a line")
+    return values
+
+
+def numbered(split: str, rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Rows in memory, each with the name that errors call it by, such as train[3]."""
+    return ((f"{split}[{number}]", row) for number, row in enumerate(rows))
+
+
+def rows_fingerprint(splits: Mapping[str, Iterable[Any]]) -> str:
+    """A short hash of rows in memory: a run is resumed only on the same rows."""
+    digest = hashlib.sha256()
+    for split, rows in sorted(splits.items()):
+        digest.update(f"{split}\n".encode())
+        for row in rows:
+            digest.update(json.dumps(row, sort_keys=True, default=repr).encode() + b"\n")
+    return digest.hexdigest()[:16]

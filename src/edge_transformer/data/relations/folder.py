@@ -1,0 +1,86 @@
+"""Folders of relational data: JSON lines of your own, or CLUTRR's CSV files.
+
+    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
+
+Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
+A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like, `valid.jsonl`; to score a trained model
+the test files are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...errors import UserError
+from ...io.files import fingerprint
+from .clutrr import clutrr_files, read_clutrr, read_stories
+from .rows import SPLIT_PATTERNS, RelationRows, Story, read_graph_lines
+
+
+def read_folder(
+    folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
+) -> RelationRows:
+    """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files.
+
+    Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
+    """
+    files = graph_files(folder, training, testing)
+    if any(path.suffix == ".csv" for paths in files.values() for path in paths):
+        return read_clutrr(folder, progress, training, testing)
+    rows: dict[str, list[Story]] = {split: [] for split in files}
+    needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
+    for split in (*needed, "valid"):
+        rows[split] = [story for path in files[split] for story in _read_file(path, progress)]
+    for split in needed:
+        if not rows[split]:
+            raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
+    return RelationRows.of_files(folder, files, rows)
+
+
+def read_valid(folder: str | Path, progress: Callable[[int], None] | None = None) -> tuple[str, list[Story]]:
+    """The validation stories of a folder, which needs no other files, and the fingerprint of their files."""
+    files = valid_files(folder)
+    read = read_stories if files[0].suffix == ".csv" else _read_file
+    return fingerprint(files), [story for path in files for story in read(path, progress)]
+
+
+def valid_files(folder: str | Path) -> list[Path]:
+    """The validation files of a folder: JSON lines where there are any, else CLUTRR's CSV files."""
+    for ending in ("jsonl", "csv"):
+        files = sorted(Path(folder).glob(f"*{SPLIT_PATTERNS['valid']}.{ending}"))
+        if files:
+            return files
+    raise UserError(f"{folder}: found neither *valid*.jsonl nor *valid*.csv; expected a folder with validation stories")
+
+
+def _read_file(path: Path, progress: Callable[[int], None] | None) -> list[Story]:
+    stories = []
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            for story in read_graph_lines(lines, path, needs_target=True):
+                stories.append(story)
+                if progress:
+                    progress(1)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    return stories
+
+
+def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
+    """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files.
+
+    The training files decide which; without `training`, and without such files, the test files do.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected one with train and test files, .jsonl or CLUTRR's .csv")
+    for split in ("train",) if training else ("train", "test"):
+        if any(folder.glob(f"*{split}.jsonl")):
+            return {name: sorted(folder.glob(f"*{pattern}.jsonl")) for name, pattern in SPLIT_PATTERNS.items()}
+        if any(folder.glob(f"*{split}.csv")):
+            return clutrr_files(folder, training, testing)
+    raise UserError(
+        f"{folder}: found neither *{split}.jsonl nor *{split}.csv; expected one of them"
+        + (", and test files" if training and testing else "")
+    )

@@ -1,0 +1,368 @@
+"""Finished runs as lines of JSON: one `Record` a line, in results/records/*.jsonl.
+
+Everything the report says comes from these lines, so they are checked when written and checked again when read.
+Several runs may append to one file at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UserError
+from .files import locked
+
+Key = tuple[str, str, str, int]
+
+MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
+UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run: what was trained on what, what came out, and how to do it again."""
+
+    task: str  # "relations"
+    data: dict[str, Any]  # "name", "fingerprint", and what defines the training set: "train_k", "rows", "split", ...
+    model: str  # "edge", "rat", ...
+    preset: str  # "clutrr/cpu"
+    overrides: dict[str, Any]  # the --set options
+    seed: int
+    metrics: dict[str, float]  # fractions from 0 to 1, "k=2" to "k=10"; and some that are not, such as "loss"
+    minutes: float
+    threads: int
+    versions: dict[str, str]  # "torch": "2.13.0"
+    command: str
+    finished: str  # ISO 8601
+    settings: dict[str, Any] = field(default_factory=dict)  # all of them, those that were defaults too
+    cpu_minutes: float | None = None  # of all threads of one process; None where they were not counted
+
+    def __post_init__(self) -> None:
+        problem = _find_problem(vars(self))
+        if problem is not None:
+            found, expected = problem
+            raise UserError(f"cannot make a record of this run: found {found}; expected {expected}")
+        for name in ("data", "overrides", "versions", "settings"):  # copies: nobody changes a record from outside
+            object.__setattr__(self, name, deepcopy(getattr(self, name)))
+        object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
+        object.__setattr__(self, "minutes", float(self.minutes))
+        object.__setattr__(self, "cpu_minutes", None if self.cpu_minutes is None else float(self.cpu_minutes))
+
+    @property
+    def key(self) -> Key:
+        """Hashable identity of the run: two records with the same key are of the same run, done twice."""
+        data = {name: value for name, value in self.data.items() if name != "name"}
+        settings = self.settings or {"preset": self.preset, "overrides": self.overrides, "data": data}
+        others = (self.data.get(name, "") for name in ("valid_fingerprint", "tested_fingerprint"))
+        fingerprint = joint_fingerprint(self.data["fingerprint"], *others)
+        return run_key(self.task, fingerprint, settings, self.seed)
+
+    @property
+    def finished_at(self) -> datetime:
+        """`finished` as a time; without a zone it is taken as UTC."""
+        time = datetime.fromisoformat(self.finished)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+    def to_json(self) -> str:
+        """The record as one line, without its end."""
+        return canonical_json(asdict(self), sort_keys=False)
+
+
+def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int) -> Key:
+    """`Record.key` of a run that is still to be done, so that finished ones can be skipped.
+
+    All settings count, not the name of the preset they came from: a preset that was changed makes a different run.
+    The name of the data does not count: the same files in another folder are the same data.
+    """
+    return task, fingerprint, canonical_json(settings), seed
+
+
+def joint_fingerprint(*fingerprints: str) -> str:
+    """What `run_key` takes where validation or test rows come from a folder of their own, with a fingerprint too."""
+    return " ".join(filter(None, fingerprints))
+
+
+def scored_elsewhere(
+    record: Record,
+    rows: str,
+    fingerprint: str,
+    metrics: Mapping[str, float],
+    command: str,
+    scored: str | None = None,
+) -> Record:
+    """The record of a trained model's scores on other test rows than its record has, or as predicted in another way.
+
+    `rows` names them for people, `fingerprint` tells them apart; `scored` says which of them, where it is not all.
+    """
+    about = {name: value for name, value in record.data.items() if name != "scored"}
+    return replace(
+        record,
+        data={
+            **about,
+            "tested": rows,
+            "tested_fingerprint": fingerprint,
+            **({} if scored is None else {"scored": scored}),
+        },
+        metrics=dict(metrics),
+        command=command,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def canonical_json(value: Any, sort_keys: bool = True) -> str:
+    """Equal texts for equal values; unlike Python's equality it keeps 1, 1.0 and True apart."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
+
+
+def is_fraction(metric: str) -> bool:
+    """True for metrics between 0 and 1, which reports show in percent; False for "loss", "valid_loss", "steps", ..."""
+    return metric.replace("/", "_").replace(".", "_").replace(" ", "_").split("_")[-1].lower() not in UNBOUNDED_METRICS
+
+
+def is_validation(metric: str) -> bool:
+    """True for "valid" and "valid k=6": scores that recipes are chosen by, which have no place beside the paper's."""
+    return metric == "valid" or metric.startswith("valid ")
+
+
+# Writing
+
+
+def append_record(path: str | Path, record: Record) -> None:
+    """Add one line to a file of records and bring it to the disk before returning.
+
+    Nothing happens where the file has this very record; the same run done once more is another record. What a crash
+    left behind is put right first: a whole record without its line end gets it, half a record goes.
+    """
+    line = (record.to_json() + "\n").encode()
+    if len(line) > MAX_LINE_BYTES:
+        raise UserError(f"the record of this run has {len(line)} bytes; at most {MAX_LINE_BYTES} fit a line of {path}")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with locked(handle, exclusive=True):
+            if not _has_record(handle, path, record):
+                _append(handle, _mend_end(handle, path) + line)
+    finally:
+        os.close(handle)
+
+
+def _has_record(handle: int, path: Path, record: Record) -> bool:
+    """Whether a line of the file holds this record; a broken line is not the matter of the run that is to be added."""
+    with open(handle, "rb", closefd=False) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
+            with suppress(DataError):
+                if canonical_json(asdict(_parse_line(path, number, line))) == canonical_json(asdict(record)):
+                    return True
+    return False
+
+
+def _append(handle: int, data: bytes) -> None:
+    """One write of everything; a part that got through before the disk was full is taken back."""
+    size = os.fstat(handle).st_size
+    try:
+        written = os.write(handle, data)
+        if written != len(data):
+            raise OSError(f"only {written} of {len(data)} bytes could be written")
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
+
+
+def _mend_end(handle: int, path: Path) -> bytes:
+    """Remove an unfinished last line, or answer with the line end that a finished one lacks."""
+    size = os.fstat(handle).st_size
+    start = max(0, size - MAX_LINE_BYTES)
+    os.lseek(handle, start, os.SEEK_SET)
+    tail = os.read(handle, size - start)
+    rest = tail[tail.rfind(b"\n") + 1 :]
+    if not rest:
+        return b""
+    if len(rest) == MAX_LINE_BYTES or _is_json(rest):  # a line too long to judge is not ours to remove
+        return b"\n"
+    warnings.warn(f"{path}: removed an unfinished last line, {rest[:80]!r}", stacklevel=3)
+    os.ftruncate(handle, size - len(rest))
+    return b""
+
+
+# Reading
+
+
+def read_records(where: str | Path | Iterable[str | Path]) -> list[Record]:
+    """Read files of records, or every *.jsonl of a folder, in the order of names and lines.
+
+    A line that is not a record raises DataError. Only a last line without an end is let go, with a warning: it is
+    what remains of a run that was stopped while it wrote.
+    """
+    paths = [where] if isinstance(where, str | Path) else list(where)
+    return [record for path in paths for file in _files(Path(path)) for record in _read_file(file)]
+
+
+def read_record(path: str | Path) -> Record:
+    """The single record in a run's folder."""
+    try:
+        return _parse_line(Path(path), 1, Path(path).read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+
+
+def latest_runs(records: Iterable[Record]) -> list[Record]:
+    """One record a run: a repeated run counts once, as it came out last. The order of the records does not matter."""
+    in_time = sorted(records, key=lambda record: (record.finished_at, record.to_json()))
+    latest = {record.key: record for record in in_time}
+    return [latest[key] for key in sorted(latest)]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.glob("*.jsonl") if file.is_file())
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder of results")
+    return [path]
+
+
+def _read_file(path: Path) -> list[Record]:
+    records = []
+    with open(path, "rb") as file, locked(file.fileno(), exclusive=False):
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(line) > MAX_LINE_BYTES:
+                raise DataError(path, number, "a longer line", f"a record of at most {MAX_LINE_BYTES} bytes")
+            if not line.endswith(b"\n") and not _is_json(line):
+                warnings.warn(f"{path}:{number}: left out an unfinished last line", stacklevel=4)
+            elif line.strip():
+                records.append(_parse_line(path, number, line))
+    return records
+
+
+def _parse_line(path: Path, number: int, line: bytes) -> Record:
+    try:
+        value = _parse_json(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, number, f"{line.decode(errors='replace').strip()} ({error})", "a JSON object") from None
+    problem = _find_problem(value)
+    if problem is not None:
+        raise DataError(path, number, *problem)
+    return Record(**value)
+
+
+def _parse_json(line: bytes) -> Any:
+    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise ValueError("a name given twice")
+        return result
+
+    def no_constant(name: str) -> None:
+        raise ValueError(f"{name} is not a JSON number")
+
+    return json.loads(line.decode("utf-8"), object_pairs_hook=no_duplicates, parse_constant=no_constant)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        _parse_json(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+# Checking: one list of rules for writing and for reading
+
+Problem = tuple[str, str]  # what was found, what was expected
+
+
+def _is_text(value: Any) -> bool:
+    # half a surrogate pair is legal in JSON and in str, but in no text file
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _is_name(value: Any) -> bool:
+    return _is_text(value) and bool(value.strip())
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_plain(value: Any, depth: int = 5) -> bool:
+    """A value that JSON and YAML can hold, nested a few levels deep at most."""
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_text(name) and _is_plain(item, depth - 1) for name, item in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
+
+
+def _is_time(value: Any) -> bool:
+    with suppress(ValueError):
+        return _is_text(value) and datetime.fromisoformat(value) is not None
+    return False
+
+
+def _is_table(value: Any, accepts: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(_is_text(name) and accepts(item) for name, item in value.items())
+
+
+def _is_options(value: Any) -> bool:
+    return isinstance(value, dict) and _is_plain(value)
+
+
+def _is_data(value: Any) -> bool:
+    return _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint"))
+
+
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "task": (_is_name, "a name"),
+    "data": (_is_data, 'an object of plain values with the texts "name" and "fingerprint"'),
+    "model": (_is_name, "a name"),
+    "preset": (_is_name, "a name"),
+    "overrides": (_is_options, "an object of plain values"),
+    "seed": (_is_integer, "an integer"),
+    "metrics": (lambda value: _is_table(value, _is_number), "an object of finite numbers"),
+    "minutes": (lambda value: _is_number(value) and value >= 0, "a number of minutes"),
+    "cpu_minutes": (
+        lambda value: value is None or (_is_number(value) and value >= 0),
+        "a number of minutes or null",
+    ),
+    "threads": (lambda value: _is_integer(value) and value > 0, "a positive integer"),
+    "versions": (lambda value: _is_table(value, _is_text), "an object of texts"),
+    "command": (_is_text, "a text"),
+    "finished": (_is_time, "a time in ISO 8601"),
+    "settings": (_is_options, "an object of plain values"),
+}
+
+
+def _find_problem(value: Any) -> Problem | None:
+    """The first thing wrong with the fields of a record, or None."""
+    if not isinstance(value, dict):
+        return repr(value), "a JSON object"
+    names = [each.name for each in fields(Record)]
+    for name in names:
+        if name not in value:
+            if name in ("settings", "cpu_minutes"):  # older records have none
+                continue
+            return f"no field {name!r}", "the fields " + ", ".join(names)
+        accepts, expected = _RULES[name]
+        if not accepts(value[name]):
+            return f"{value[name]!r}", f"{expected} as {name!r}"
+    for name in value:
+        if name not in names:
+            return f"an unknown field {name!r}", "the fields " + ", ".join(names)
+    for name, number in value["metrics"].items():
+        if is_fraction(name) and not 0 <= number <= 1:
+            return f"{number!r} as metric {name!r}", "a fraction between 0 and 1"
+    return None

@@ -1,0 +1,199 @@
+"""The public way in. What all tasks do alike is in contracts/test_tasks.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import edge_transformer as et
+from edge_transformer.io import progress
+from edge_transformer.training.trainer import Trainer
+from task_rows import CASES
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+ROWS = CASES["relations"].rows
+TINY: dict[str, Any] = CASES["relations"].settings
+
+
+def train(data: Any = None, **options: Any) -> et.RelationModel:
+    return et.train("relations", data if data is not None else ROWS, **{"progress": False, **TINY, **options})
+
+
+def test_rows_may_be_any_iterable(tmp_path: Path) -> None:
+    wanted = train({"train": ROWS, "test": ROWS}).record
+    tuples = [{**row, "edges": tuple(map(tuple, row["edges"])), "query": tuple(row["query"])} for row in ROWS]
+    for rows in ((row for row in ROWS), iter(ROWS), tuple(ROWS), tuples):
+        found = train({"train": rows, "test": ROWS}).record
+        assert wanted is not None
+        assert found is not None
+        assert found.metrics == wanted.metrics
+    alone = train(ROWS).record
+    assert alone is not None
+    assert list(alone.metrics) == ["loss"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_validation_rows_are_scored_under_their_own_name() -> None:
+    record = train({"train": ROWS, "test": ROWS}, valid=ROWS[:3]).record
+    assert record is not None
+    assert {"k=2", "valid k=2"} <= record.metrics.keys()
+    assert train({"train": ROWS, "dev": ROWS}).record.metrics["valid k=2"] >= 0  # type: ignore[union-attr]
+
+
+def test_settings_by_keyword_and_by_dotted_name() -> None:
+    record = train(lr=0.5, **{"data.held_out": 0.25, "model.ff_factor": 1}).record
+    assert record is not None
+    assert record.settings["train"]["lr"] == 0.5
+    assert (record.settings["data"]["held_out"], record.settings["model"]["ff_factor"]) == (0.25, 1)
+    assert record.overrides["train.lr"] == 0.5
+    assert record.preset == "relations/cpu"
+    assert train(preset="clutrr/cpu").record.preset == "clutrr/cpu"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dims": 8}, "unknown setting 'dims'; did you mean dim?"),
+        ({"epoch": 8}, "unknown setting 'epoch'; did you mean epochs?"),
+        ({"zzz": 8}, "unknown setting 'zzz'"),
+        ({"model.dims": 8}, "model: unknown setting 'dims'"),
+        ({"dim": "wide"}, r"model\.dim: found 'wide'; expected a whole number"),
+        ({"preset": "clutrr/gpu"}, "unknown preset"),
+        ({"device": "cuda:99"}, "--device cuda:99"),
+        ({"precision": "8-bit"}, "precision='8-bit' is not known"),
+    ],
+)
+def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(et.UserError, match=message):
+        train(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"test": ROWS}, 'found the splits test; expected "train"'),
+        ({"train": ROWS, "test": []}, "found no rows in 'test'"),
+        ({"train": 3}, "found int as 'train'; expected rows"),
+        ({"train": ROWS, "exam": ROWS}, "found the split 'exam'"),
+        ({"train": [*ROWS, 3]}, r"train\[12\]: found 3; expected an object"),
+        ({"train": [{**ROWS[0], "query": ["a"]}]}, r'train\[0\]: found \["a"\]; expected "query"'),
+        ("no-such-folder", "no-such-folder: no such folder"),
+    ],
+)
+def test_data_that_are_refused(data: Any, message: str) -> None:
+    with pytest.raises(et.UserError, match=message):
+        train(data)
+
+
+def test_unknown_tasks_and_names_that_are_taken() -> None:
+    with pytest.raises(et.UserError, match="unknown task 'chess'; known are relations, graphs, trees, seq2seq"):
+        et.train("chess", ROWS)
+    from edge_transformer.tasks.base import get_task
+
+    with pytest.raises(ValueError, match="there is a task 'relations' already"):
+        et.register_task("relations", *get_task("relations"))
+
+
+def test_models_are_loaded_by_their_class() -> None:
+    assert et.RelationModel.load("clutrr-small").predict([ROWS[0]])[0]["answer"] == "daughter"
+    with pytest.raises(et.UserError, match="clutrr-small: found a RelationModel; expected a GraphParser"):
+        et.GraphParser.load("clutrr-small")
+
+
+def test_evaluating_a_run_needs_no_data(tmp_path: Path) -> None:
+    import json
+
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    model = train(tmp_path, out=tmp_path / "run")
+    assert model.record is not None
+    assert et.evaluate(tmp_path / "run", progress=False) == {"k=2": model.record.metrics["k=2"]}
+    with pytest.raises(et.UserError, match=r"no run\.json says on which data it was trained"):
+        et.evaluate("clutrr-small")
+
+
+@pytest.mark.parametrize("was_training", [True, False])
+def test_evaluating_leaves_a_model_in_its_mode(was_training: bool) -> None:
+    model = train().train(was_training)
+    et.evaluate(model, ROWS, progress=False)
+    assert model.training is was_training
+
+
+def test_nothing_is_shown_without_progress(capfd: pytest.CaptureFixture[str]) -> None:
+    train({"train": ROWS, "test": ROWS})
+    assert capfd.readouterr() == ("", "")
+    train({"train": ROWS, "test": ROWS}, progress=True)
+    shown = capfd.readouterr().err
+    assert "training on 12 rows" in shown
+    assert "epoch 2 of 2" in shown
+
+
+def test_a_notebook_gets_one_bar_and_no_scroll_of_lines(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress.console, "is_jupyter", True)
+    monkeypatch.setattr("rich.live.Live.refresh", lambda self: None)
+    train({"train": ROWS, "test": ROWS}, progress=True)
+    assert "epoch" not in capfd.readouterr().err
+
+
+def interrupt_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send Ctrl-C to this process after so many steps."""
+    take_step = Trainer.take_step
+
+    def step(self: Trainer, rows: torch.Tensor) -> float:
+        if self.step == steps:
+            signal.raise_signal(signal.SIGINT)
+        return take_step(self, rows)
+
+    monkeypatch.setattr(Trainer, "take_step", step)
+
+
+def test_ctrl_c_returns_what_is_trained_and_the_same_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = {"train": ROWS, "test": ROWS}
+    whole = train(data, epochs=4)
+    with monkeypatch.context() as patch:
+        interrupt_after(5, patch)
+        stopped = train(data, epochs=4, out=tmp_path / "run", progress=True)
+    assert stopped.record is None
+    assert stopped.predict(ROWS[:1])[0]["answer"]
+    told = capfd.readouterr().err.replace("\n", " ")
+    assert f"the same call, with out='{tmp_path / 'run'}', goes on from there" in told
+    again = train(data, epochs=4, out=tmp_path / "run")
+    assert again.record is not None
+    for one, other in zip(again.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_ctrl_c_without_a_folder_has_its_usual_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_after(2, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train({"train": ROWS, "test": ROWS})
+
+
+def test_training_in_a_thread_works() -> None:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(train().record))
+    thread.start()
+    thread.join(60)
+    assert found[0] is not None
+
+
+def test_help_does_not_import_pytorch() -> None:
+    code = "import sys; sys.argv = ['x', '--help']\nfrom edge_transformer.__main__ import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    environment = {**os.environ, "PYTHONPATH": str(Path(et.__file__).parents[1])}
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
+    assert time.monotonic() - started < 30
