@@ -1,0 +1,99 @@
+"""Numbers of the pages are those of the records and the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from typing import Any
+
+from documents import ROOT, text_of
+
+
+def scores() -> dict[str, set[str]]:
+    """For every preset as it is, the means that its runs have on one set of data, with standard errors, in percent."""
+    runs: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for path in (ROOT / "results/records").glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            varying = ("train_rows", "augmented_rows")  # with the seed
+            data = {name: value for name, value in record["data"].items() if name not in varying}
+            about = json.dumps([data, record["overrides"]], sort_keys=True)
+            for name, value in record["metrics"].items():
+                if isinstance(value, int | float):
+                    runs[record["preset"], about, name].append(100 * value)
+    found: dict[str, set[str]] = defaultdict(set)
+    for (preset, _, _), values in runs.items():
+        mean = sum(values) / len(values)
+        spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1) / len(values))
+        found[preset].add(f"{mean:.1f}" + (f" ± {spread:.1f}" if len(values) > 1 else ""))
+    return found
+
+
+def test_the_scores_of_the_readme_are_those_of_the_records() -> None:
+    known = scores()
+    told = re.findall(r"(\d+\.\d(?: ± \d+\.\d)?)\**,? \((?:[\w ]+, )?`([\w/-]+)`", text_of("README.md"))
+    assert len(told) >= 10
+    for score, preset in told:
+        assert score in known[preset], (preset, score)
+
+
+def measured(name: str) -> Any:
+    return json.loads((ROOT / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_speeds_are_those_of_the_benchmarks() -> None:
+    readme, page = text_of("README.md"), text_of("docs/speed.md")
+    steps = {name: measured(f"{name}-step")["seconds a step"] for name in ("clutrr", "cogs")}
+    clutrr, cogs, parsing = steps["clutrr"], steps["cogs"], measured("parse-speed")
+    assert f"`clutrr/paper` takes {clutrr['ours']:.2f} s on one core" in readme
+    assert (
+        f"implementation {clutrr['plain']:.2f} s; of `cogs/paper` {cogs['ours']:.3f} s against {cogs['plain']:.3f} s"
+        in readme
+    )
+    assert f"{parsing['test sentences a second']:.0f} sentences a second of COGS's test file" in readme
+    for times, digits in ((clutrr, 2), (cogs, 3)):
+        ratio = f"({times['ours'] / times['plain']:.2f} of it)"
+        assert (
+            f"{times['ours']:.{digits}f} s; a padded einsum implementation {times['plain']:.{digits}f} s {ratio}"
+            in page
+        )
+    assert f"{parsing['test sentences a second']:.0f} sentences a second of `test`" in page
+    assert f"{parsing['gen sentences a second']:.0f} of the longer `gen`" in page
+    trees = [round(each["sentences a second"]) for each in measured("tree-speed")["parsers"].values()]
+    edge, bilstm, transformer, universal = trees
+    told = f"{edge} sentences a second; BiLSTM {bilstm}, Transformer {transformer}, Universal Transformer {universal}"
+    assert told in page
+    for name in ("clutrr-step", "cogs-step", "parse-speed"):
+        assert measured(name)["command"] in page
+    [memory] = [
+        each["value"]
+        for each in measured("speed")["measurements"]
+        if (each["part"], each["case"], each["name"]) == ("memory", "n=512", "native")
+    ]
+    assert f"takes {memory / 1e6:.0f} MB beyond its inputs" in readme
+
+
+def test_what_is_said_of_explanations_is_what_was_measured() -> None:
+    lines = (ROOT / "benchmarks/explanations.jsonl").read_text(encoding="utf-8").splitlines()
+    small, best = (json.loads(line)["scores"] for line in lines)
+    page = text_of("docs/explain.md")
+    lengths = range(5, 11)
+
+    def percent(of: dict[str, Any], k: int, name: str) -> float:
+        return 100 * float(of[f"k={k}"]["fractions"][name])
+
+    ratios = [percent(small, k, "precision") / percent(small, k, "balanced_precision") for k in lengths]
+    assert f"is {min(ratios):.1f} to {max(ratios):.1f} times that of balanced ones" in page
+    for k in range(3, 11):
+        rules = [percent(small, k, f"{of}known_rules") for of in ("", "balanced_", "random_")]
+        assert rules[0] == max(rules)
+    changed = {of: sum(small[f"k={k}"]["sums"][of]["changed"] for k in lengths) for of in ("found", "random")}
+    assert changed["found"] > 2 * changed["random"]
+    rules = [percent(best, k, "known_rules") for k in range(3, 11)]
+    assert 40 < sum(rules) / len(rules) < 60
+    for scored in (small, best):
+        layers = [scored[f"k={k}"]["mean_reading_layer"] for k in range(3, 11)]
+        assert all(1 <= layer[name] <= 3 for layer in layers for name in ("found", "balanced"))
+        assert all(4 <= layer["random"] <= 5 for layer in layers)
