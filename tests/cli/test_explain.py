@@ -15,7 +15,7 @@ import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
 from edge_transformer.data.relations.generate import generate
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score
 from edge_transformer.tasks.relations.model import RelationModel

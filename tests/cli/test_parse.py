@@ -19,7 +19,7 @@ from rich.console import Console
 
 from edge_transformer import __main__ as cli
 from edge_transformer.cli import parse as parse_cli
-from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
+from edge_transformer.data.graphs.logical_forms import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.data.trees.conllu import DependencySentence, read_words
 from edge_transformer.errors import UserError

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_transformer.training.models import save_model
 from typer.testing import CliRunner, Result
 
 from edge_transformer.cli.app import app
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.nn.generation import Generated
 from edge_transformer.tasks.seq2seq.model import Translator
-from edge_transformer.training.models import save_model
 
 WORDS = Vocab.of(["jump", "run", "twice", "JUMP", "RUN"])
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.vocab import (
+from edge_transformer.data.tensors import (
     END,
     LETTERS_AT_AN_END,
     MOST_LETTERS,

@@ -12,7 +12,7 @@ import torch
 
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, Story
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.explain.faithfulness import (
     ProofScores,

@@ -16,7 +16,7 @@ from matplotlib.patches import FancyArrowPatch, PathPatch
 
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
 from edge_transformer.data.relations.rows import graph_from_json
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.claims import Reading
 from edge_transformer.explain.figure import CAPTION, _arc, _covered, draw_explanation

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.tasks.relations.model import RelationModel
 
 RELATIONS = ("brother", "daughter", "sister", "son")

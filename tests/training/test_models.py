@@ -11,7 +11,7 @@ from edge_transformer.training.models import load_checkpoint, load_with_task, sa
 from safetensors.torch import save_file
 
 import edge_transformer as et
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.relations.model import RelationModel
 

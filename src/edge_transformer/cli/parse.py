@@ -228,7 +228,7 @@ def _diagram(answer: Answer) -> ArcDiagram:
 
 def _remark(answer: Answer, where: str) -> None:
     """Say on standard error what a reader of the answer should know."""
-    from ..data.graphs.cogs_graphs import COLUMNS, form_of_graph
+    from ..data.graphs.logical_forms import COLUMNS, form_of_graph
     from ..draw.arcs import visible
 
     if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special

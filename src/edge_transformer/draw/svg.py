@@ -6,8 +6,7 @@ import math
 import unicodedata
 from xml.sax.saxutils import escape
 
-from .arcs import ArcDiagram, levels, visible
-from .placing import Beam, Placing, Post, place
+from .arcs import ArcDiagram, Beam, Placing, Post, levels, place, visible
 
 # All in pixels.
 FONT, LABEL_FONT, NOTE_FONT = 16, 12, 11

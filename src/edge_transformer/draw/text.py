@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from .arcs import ArcDiagram, Span, levels
-from .placing import Beam, Placing, Post, place
+from .arcs import ArcDiagram, Beam, Placing, Post, Span, levels, place
 
 GAP = 2  # between tokens, and between columns
 

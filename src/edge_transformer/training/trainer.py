@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.batching import batches_by_length, batches_by_words, count_by_words, shuffled_batches
+from ..data.tensors import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from ..errors import UserError
 from ..io.process import Stopwatch, prepare_process
 from ..io.progress import Bar, bar, console, say

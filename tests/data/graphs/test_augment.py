@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.graphs.augment import Augmentation, Phrase, StandIns, exchange, phrases, words_before
 from edge_transformer.data.graphs.cogs import read_cogs
-from edge_transformer.data.graphs.cogs_graphs import form_of_graph, graph_of_form
+from edge_transformer.data.graphs.logical_forms import form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
 from official_data import benchmark
 

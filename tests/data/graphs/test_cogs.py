@@ -24,7 +24,7 @@ from edge_transformer.data.graphs.cogs import (
     read_row_lines,
     read_rows,
 )
-from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
+from edge_transformer.data.graphs.logical_forms import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import read_token_graphs, write_token_graphs
 from edge_transformer.errors import DataError, UserError
 from official_data import benchmark

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.data.vocab import Lexicon, Vocab
+from edge_transformer.data.tensors import Lexicon, Vocab
 from edge_transformer.nn.baselines.tokens import TokenEncoder
 from edge_transformer.tasks.base import build_encoder
 from edge_transformer.tasks.graphs.model import GraphParser

@@ -16,7 +16,7 @@ import two_processes
 from agreement import assert_same_weights
 from edge_transformer import load
 from edge_transformer.cli.app import app
-from edge_transformer.data.graphs.cogs_graphs import COLUMNS
+from edge_transformer.data.graphs.logical_forms import COLUMNS
 from edge_transformer.data.graphs.rows import TokenGraph, write_token_graphs
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.records import read_records

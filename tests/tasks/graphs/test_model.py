@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from edge_transformer.data.graphs.rows import TokenGraph
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
 from edge_transformer.tasks.graphs.data import GraphData

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 import relation_cases
 from agreement import gradients_of
-from edge_transformer.data.batching import GraphTable
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.data.relations.rows import RelationRows, Story
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import GraphTable, Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.io.settings import from_dict
 from edge_transformer.tasks.relations import model as task

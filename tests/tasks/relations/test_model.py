@@ -11,7 +11,7 @@ import torch
 
 import relation_cases
 from edge_transformer.data.relations.rows import RelationRows, Story
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
 from edge_transformer.tasks.base import get_task

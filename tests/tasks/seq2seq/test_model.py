@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from edge_transformer.data.vocab import Vocab
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.seq2seq import model as module
 from edge_transformer.tasks.seq2seq.model import Translation, Translator

@@ -16,8 +16,8 @@ import edge_transformer as et
 import two_processes
 from agreement import assert_same_loss_and_gradients, assert_same_weights
 from command_line import refused, run
+from edge_transformer.data.tensors import UNKNOWN
 from edge_transformer.data.trees.conllu import DependencySentence, read_conllu, tree_problem, write_conllu
-from edge_transformer.data.vocab import UNKNOWN
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.trees import data as task
 from edge_transformer.tasks.trees.data import TreeData, TreeSettings, root_label

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ...errors import DataError, UserError, no_text
 from ...io.files import fingerprint
-from .cogs_graphs import graph_of_form
-from .logical_forms import MAX_FORM
+from .logical_forms import MAX_FORM, graph_of_form
 from .rows import MAX_TOKENS, TokenGraph
 
 SPLITS = ("train", "dev", "test", "gen")

@@ -16,7 +16,7 @@ from ...io.streams import json_of_line
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
 from ..pairs.rows import lines_of, open_text
 from .cogs import SPLITS, CogsRow, cogs_files, read_cogs
-from .cogs_graphs import COLUMNS
+from .logical_forms import COLUMNS
 from .rows import TokenGraph, read_token_graphs
 
 

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...data.batching import SentenceBatch, SentenceTable
 from ...data.graphs.augment import Augmentation
 from ...data.graphs.cogs import GENERALISATIONS
 from ...data.graphs.folder import GraphFolder, graph_fingerprint, graphs_of_rows, read_graph_folder
 from ...data.graphs.rows import MAX_TOKENS, TokenGraph
-from ...data.vocab import Vocab
+from ...data.tensors import SentenceBatch, SentenceTable, Vocab
 from ...errors import UserError
 from ...io.settings import require_fraction
 from ..base import Progress, SplitTaskData, TaskModel, in_full

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, Self, overload
 import torch
 from torch import Tensor, nn
 
-from ...data.batching import SentenceTable
-from ...data.graphs.cogs_graphs import COLUMNS, form_of_graph
+from ...data.graphs.logical_forms import COLUMNS, form_of_graph
 from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
+from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
-from ...data.vocab import Vocab
 from ...errors import DataError, no_text
 from ...io.settings import require_positive
 from ...io.streams import answered, check_length, never, text_or_json

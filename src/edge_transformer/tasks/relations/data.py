@@ -11,11 +11,10 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ...data.batching import GraphBatch, GraphTable
 from ...data.relations.augment import augmented_stories
 from ...data.relations.folder import graph_files, read_folder, read_valid, valid_files
 from ...data.relations.rows import RelationRows, Story, is_of_families
-from ...data.vocab import Vocab
+from ...data.tensors import GraphBatch, GraphTable, Vocab
 from ...errors import UserError
 from ...io.files import fingerprint
 from ...io.settings import require_fraction, require_positive

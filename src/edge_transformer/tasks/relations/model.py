@@ -9,9 +9,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ...data.batching import GraphTable
 from ...data.relations.rows import Story, graph_from_json, guess_note, read_graph_lines
-from ...data.vocab import Vocab
+from ...data.tensors import GraphTable, Vocab
 from ...errors import UserError
 from ...io.streams import answered, never
 from ...nn.heads import QueryEdgeHead

@@ -19,7 +19,7 @@ from ...data.pairs.folder import CFQ, has_training_rows, pair_files, pair_paths
 from ...data.pairs.rows import Pair, pair_from_json
 from ...data.pairs.sparql import same_query
 from ...data.pairs.table import BY_EDGES, BY_NODES, IGNORED, Cost, PairBatch, PairTable
-from ...data.vocab import Vocab
+from ...data.tensors import Vocab
 from ...errors import DataError, UserError
 from ...io.files import fingerprint, write_text
 from ...io.settings import require_fraction, require_positive

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor
 
-from ...data.vocab import Vocab
+from ...data.tensors import Vocab
 from ...errors import DataError, UserError
 from ...io.settings import require_positive
 from ...io.streams import answered, never

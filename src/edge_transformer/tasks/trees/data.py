@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ...data.batching import SentenceTable
 from ...data.splits import SPLITS
+from ...data.tensors import UNKNOWN, Lexicon, SentenceTable, Vocab, WordTypes
 from ...data.trees.conllu import MAX_PARSED, DependencySentence
 from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits, trees_of_rows
-from ...data.vocab import UNKNOWN, Lexicon, Vocab, WordTypes
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
 from ...io.settings import require_fraction, require_positive

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...data.batching import SentenceTable
+from ...data.tensors import Lexicon, SentenceTable, Vocab, WordTypes
 from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
-from ...data.vocab import Lexicon, Vocab, WordTypes
 from ...io.settings import require_choice, require_fraction, require_positive
 from ...io.streams import answered, never
 from ...nn.baselines import SEQUENCE_KINDS

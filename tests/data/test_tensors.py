@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edge_transformer.data.batching import (
+from edge_transformer.data.tensors import (
     POOL_BATCHES,
     GraphBatch,
     GraphTable,

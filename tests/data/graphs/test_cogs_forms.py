@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs.cogs_graphs import COLUMNS, form_of_graph, graph_of_form
-from edge_transformer.data.graphs.logical_forms import parse_logical_form
+from edge_transformer.data.graphs.logical_forms import COLUMNS, form_of_graph, graph_of_form, parse_logical_form
 from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.errors import DataError
 
