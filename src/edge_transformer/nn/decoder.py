@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .cache import EdgeCache
 from .encoder import EdgeTransformer
-from .generation import check_decoding, check_pair, check_step
+from .generation import EncoderDecoder, check_decoding, check_pair, check_step
 from .inputs import TokenSequenceInput
 from .layer import EdgeTransformerConfig
 
@@ -134,7 +134,7 @@ class EdgeDecoder(EdgeTransformer):
         return EdgeCache(list(map(self.layer, range(self.config.layers))), source_edges, node_mask, limit)
 
 
-class EdgeSeq2Seq(nn.Module):
+class EdgeSeq2Seq(EncoderDecoder):
     """The encoder-decoder Edge Transformer: sequences of token numbers to sequences of token numbers.
 
     Encoder and decoder have the same shape and weights of their own. Without `target_tokens` both sides have one
@@ -149,6 +149,8 @@ class EdgeSeq2Seq(nn.Module):
     >>> model.step(state, None).shape, model.step(state, target[:, 0]).shape
     (torch.Size([1, 10]), torch.Size([1, 10]))
     """
+
+    has_edge_states = True
 
     def __init__(
         self,
@@ -170,16 +172,6 @@ class EdgeSeq2Seq(nn.Module):
         self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=False)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Logits of every token of the target, given the source and the tokens before it, in one parallel pass.
-
-        Args:
-            source: token numbers, `[batch, S]`.
-            target: the right tokens, `[batch, T]`. Shorter targets end with any tokens: none sees a later one.
-            source_mask: bool `[batch, S]`, True for real tokens, where sources of different lengths are padded.
-
-        Returns:
-            `[batch, T, target_tokens]`.
-        """
         check_pair(source, target, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
         before = self.decoder_input.beginning.expand(len(source), 1, -1)
@@ -192,10 +184,6 @@ class EdgeSeq2Seq(nn.Module):
 
     @torch.no_grad()
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
-        """Read the sources, `[batch, S]`, and get ready to decode one token after the other.
-
-        `limit` is how many steps will be made at most, where that is known: no more memory than these need is taken.
-        """
         check_decoding(self, source, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
         state = self.decoder.start(source_edges, source_mask, limit)
@@ -204,16 +192,10 @@ class EdgeSeq2Seq(nn.Module):
 
     @torch.no_grad()
     def step(self, state: EdgeCache, tokens: Tensor | None) -> Tensor:
-        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
         check_step(state.steps, state.rows, tokens)
         embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
         new, state.ends = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded, state.ends)
         return self.output(self.decoder.final_norm(state.extend(new)))
-
-    @torch.no_grad()
-    def reorder(self, state: EdgeCache, index: Tensor) -> None:
-        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        state.reorder(index)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return (self.source_input.tokens if self.target_tokens is None else self.target_tokens)(tokens)

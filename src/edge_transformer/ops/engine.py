@@ -44,7 +44,7 @@ class Engine(ABC):
     """One way to compute triangular attention. A new one needs a name and `attend`; all else has a default."""
 
     name: ClassVar[str]
-    about: ClassVar[str]  # what it is, in a few words
+    about: ClassVar[str] = "an engine from outside"  # what it is, in a few words
     computes: ClassVar[str] = "every kind of tensor"  # that `takes` says yes to
     remedy: ClassVar[str | None] = None  # how to get it, where its absence costs so much time that a user should know
     cubic_memory: ClassVar[bool] = False  # whether it makes n^3 vectors, not n^2

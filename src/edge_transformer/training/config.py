@@ -71,7 +71,7 @@ class RunConfig:
         sections = {name: settings.get(name) or {} for name in SECTIONS}
         # With the defaults of today written out, a record and a half-done run notice when one of them changes.
         complete = {
-            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.kinds),
+            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.reads),
             "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
             "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
         }

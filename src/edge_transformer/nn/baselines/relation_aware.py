@@ -7,15 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..encoder import Encoded, Encoder
+from ..encoder import Encoded, Encoder, gather_nodes
 from .config import RelationAwareConfig
 from .transformer import RelationAwareAttention, Relations, Residual, TransformerStack, final_norm, init_parts
-
-
-def gather_nodes(nodes: Tensor, pairs: Tensor) -> Tensor:
-    """The states of the two nodes of each pair side by side: `[B, n, dim]`, `[B, m, 2] -> [B, m, 2 * dim]`."""
-    row = torch.arange(len(nodes), device=nodes.device)[:, None, None]
-    return nodes[row, pairs].flatten(-2)
 
 
 class RelationAwareTransformer(Encoder):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..encoder import Stack
-from ..generation import check_decoding, check_pair, check_rows, check_step
+from ..generation import EncoderDecoder, check_decoding, check_pair, check_rows, check_step
 from ..layer import FeedForward, add_update
 from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
@@ -225,8 +225,8 @@ def _take(parts: Tensor, index: Tensor, used: Tensor) -> Tensor:
     return parts
 
 
-class TransformerSeq2Seq(nn.Module):
-    """A Transformer encoder-decoder, with the interface of `decoder.EdgeSeq2Seq`.
+class TransformerSeq2Seq(EncoderDecoder):
+    """A Transformer encoder-decoder.
 
     Without `target_tokens` both sides have one vocabulary and one table of embeddings.
     """
@@ -248,31 +248,20 @@ class TransformerSeq2Seq(nn.Module):
         self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=False)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Logits of every token of the target, given the source and the tokens before it: `[batch, T, target_tokens]`.
-
-        Arguments as for `EdgeSeq2Seq.forward`.
-        """
         check_pair(source, target, source_mask)
         embedded = torch.cat([self.beginning.expand(len(source), 1, -1), self._embed(target[:, :-1])], dim=1)
         return self.output(self.decoder(embedded, self._encode(source, source_mask), source_mask))
 
     @torch.no_grad()
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> KeyValueCache:
-        """Read the sources, `[batch, S]`, and get ready to decode one token after the other."""
         check_decoding(self, source, source_mask)
         return KeyValueCache(self.decoder, self._encode(source, source_mask), source_mask, limit)
 
     @torch.no_grad()
     def step(self, state: KeyValueCache, tokens: Tensor | None) -> Tensor:
-        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
         check_step(state.steps, state.rows, tokens)
         embedded = self.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
         return self.output(state.extend(embedded))
-
-    @torch.no_grad()
-    def reorder(self, state: KeyValueCache, index: Tensor) -> None:
-        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        state.reorder(index)
 
     def _encode(self, source: Tensor, source_mask: Tensor | None) -> Tensor:
         return self.encoder(self.source_tokens(source), self.positions(source.shape[1]), source_mask)
