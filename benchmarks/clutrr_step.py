@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.data.tensors import shuffled_batches
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.folder import read_folder
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import Story
+from edge_transformer.data.tensors import shuffled_batches
 from edge_transformer.tasks.relations.data import RelationData
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from edge_transformer.data.tensors import shuffled_batches
 from edge_transformer.data.graphs.cogs import read_cogs
+from edge_transformer.data.tensors import shuffled_batches
 from edge_transformer.nn.inputs import TokenSequenceInput
 from edge_transformer.tasks.graphs.data import GraphData, word_numbers
 from edge_transformer.training.config import Hardware, RunConfig

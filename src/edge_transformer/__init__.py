@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .api import evaluate, explain, load, register_task, train
     from .errors import DataError, UserError
-    from .nn.config import EdgeTransformerConfig
     from .nn.decoder import EdgeSeq2Seq
     from .nn.encoder import EdgeTransformer, Encoded
+    from .nn.layer import EdgeTransformerConfig
     from .ops.attention import triangular_attention
     from .tasks.graphs.model import GraphParser
     from .tasks.relations.model import RelationModel
@@ -24,7 +24,7 @@ _HOMES = {
     "DataError": "errors",
     "EdgeSeq2Seq": "nn.decoder",
     "EdgeTransformer": "nn.encoder",
-    "EdgeTransformerConfig": "nn.config",
+    "EdgeTransformerConfig": "nn.layer",
     "Encoded": "nn.encoder",
     "GraphParser": "tasks.graphs.model",
     "RelationModel": "tasks.relations.model",

@@ -20,12 +20,12 @@ from edge_transformer.bench import run as run_module
 from edge_transformer.bench.tables import draw, show, show_bytes, show_seconds, tables, write_page
 from edge_transformer.draw.style import write_figure
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.ops import kernels as native
+from edge_transformer.ops import native
 from edge_transformer.ops.attention import ENGINES
 
 REPOSITORY = Path(__file__).parents[2]
 QUICK = Settings(seconds=0.0)
-CPU_ENGINES = [name for name in ENGINES if name != "triton" and (name != "native" or native.unavailable() is None)]
+CPU_ENGINES = [name for name, engine in ENGINES.items() if name != "triton" and engine.unavailable() is None]
 
 
 def bench(*parts: str, sizes: Sequence[str] = ("1,4,8,2",), settings: Settings = QUICK, engines: Any = ()) -> Bench:

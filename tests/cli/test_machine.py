@@ -12,7 +12,7 @@ import torch
 import command_line
 from edge_transformer.bench import Bench
 from edge_transformer.bench.tables import tables
-from edge_transformer.ops import kernels as native
+from edge_transformer.ops import native
 
 TINY = ["--size", "1,4,8,2", "--seconds", "0"]
 run = partial(command_line.run, columns=160)

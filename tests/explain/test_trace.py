@@ -86,5 +86,5 @@ def test_an_edge_without_pivots_gets_no_update() -> None:
     removed = torch.ones(2, 5, 5, 5, dtype=torch.bool)
     normed = layer.attention_norm(edges())
     traced = trace(model, edges(), removed)
-    torch.testing.assert_close(traced.states[1], layer._finish(edges(), normed, torch.zeros_like(normed)))
+    torch.testing.assert_close(traced.states[1], layer.finish(edges(), normed, torch.zeros_like(normed)))
     assert (traced.strengths == 0).all()

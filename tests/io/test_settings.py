@@ -1,19 +1,15 @@
-"""Configurations: what they refuse, and their way from and to plain dictionaries."""
+"""Settings: what they refuse, and their way from and to plain dictionaries."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, Optional
 
 import pytest
 
 from edge_transformer.errors import UserError
-from edge_transformer.nn.config import EdgeTransformerConfig, from_dict, to_dict
-
-SMALL: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3}
+from edge_transformer.io.settings import from_dict, to_dict
 
 
 @dataclass(frozen=True)
@@ -50,60 +46,9 @@ def refusal(cls: type, values: dict[str, Any], where: str = "") -> str:
     return str(error.value)
 
 
-# --- the encoder's configuration --------------------------------------------------------------------------------------
-
-
-def test_defaults() -> None:
-    assert to_dict(EdgeTransformerConfig(**SMALL)) == {
-        **SMALL,
-        "tied": True,
-        "dropout": 0.0,
-        "ff_factor": 4,
-        "attention_bias": True,
-        "norm": "released",
-        "key": "lj",
-        "value": "product",
-        "min_layers": None,
-    }
-
-
-def test_it_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        EdgeTransformerConfig(**SMALL).dim = 16  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"dim": 0}, "dim must be at least 1, but is 0"),
-        ({"heads": 0}, "heads must be at least 1, but is 0"),
-        ({"layers": -1}, "layers must be at least 1, but is -1"),
-        ({"ff_factor": 0}, "ff_factor must be at least 1, but is 0"),
-        ({"min_layers": 0}, "min_layers must lie between 1 and layers=3, but is 0"),
-        ({"min_layers": 4}, "min_layers must lie between 1 and layers=3, but is 4"),
-        ({"heads": 3}, "dim=8 is not divisible by heads=3"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, but is 1.0"),
-        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, but is -0.1"),
-        ({"norm": "post"}, "norm='post' is not known; choose one of ['released', 'paper', 'pre']"),
-        ({"key": "il"}, "key='il' is not known; choose one of ['lj', 'ij']"),
-        ({"value": "right"}, "value='right' is not known; choose one of ['product', 'left']"),
-    ],
-    ids=str,
-)
-def test_nonsense_is_refused(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        EdgeTransformerConfig(**SMALL | changed)
-    assert refusal(EdgeTransformerConfig, SMALL | changed, "model") == f"model: {message}"
-
-
-# --- from and to dictionaries -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "config",
     [
-        EdgeTransformerConfig(**SMALL),
-        EdgeTransformerConfig(**SMALL, tied=False, dropout=0.25, norm="pre", key="ij", value="left"),
         Outer(Inner(1)),
         Outer(
             inner=Inner(3, "three"),
@@ -179,7 +124,6 @@ def test_wrong_values_are_named(changed: dict[str, Any], message: str) -> None:
 
 
 def test_a_missing_setting_is_named() -> None:
-    assert refusal(EdgeTransformerConfig, {"dim": 8, "heads": 2}) == "EdgeTransformerConfig: missing setting 'layers'"
     assert refusal(Outer, {}) == "Outer: missing setting 'inner'"
 
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from edge_transformer import EdgeTransformerConfig
 from edge_transformer.nn import decoder as decoder_module
 from edge_transformer.nn.cache import FIRST_TARGETS
-from edge_transformer.nn.cache_kernel import LANES
-from edge_transformer.nn.config import NORMS
 from edge_transformer.nn.decoder import DecoderInput, EdgeSeq2Seq
 from edge_transformer.nn.encoder import RECOMPUTE
-from edge_transformer.ops import kernels as native
+from edge_transformer.nn.layer import NORMS
+from edge_transformer.ops.memory import LANES
+from edge_transformer.ops.native import NATIVE
 from seq2seq_cases import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
@@ -106,7 +106,7 @@ def test_the_edges_of_a_new_node(ends: bool) -> None:
 
 
 @some_options
-def test_logits_are_read_from_the_loop_edges_of_the_target(options: dict[str, Any]) -> None:
+def test_logits_are_read_from_the_self_edges_of_the_target(options: dict[str, Any]) -> None:
     model = make_model(**options)
     source, target = random_pair(2, 4, 6)
     assert model.target_tokens is not None
@@ -114,8 +114,8 @@ def test_logits_are_read_from_the_loop_edges_of_the_target(options: dict[str, An
     embedded = torch.cat([model.decoder_input.beginning.expand(2, 1, -1), embedded], 1)
     edges = model.decoder_input(model.encoder(model.source_input(source)), embedded)
     final = model.decoder(edges, causal_from=4)
-    loops = torch.stack([final[:, node, node] for node in range(4, 10)], 1)
-    torch.testing.assert_close(model(source, target), model.output(loops))
+    own = torch.stack([final[:, node, node] for node in range(4, 10)], 1)
+    torch.testing.assert_close(model(source, target), model.output(own))
 
 
 def test_one_vocabulary_has_one_table() -> None:
@@ -211,7 +211,7 @@ def test_the_cache_of_shallow_models(layers: int) -> None:
 
 def room(nodes: int, engine: str) -> int:
     """Numbers that a grid has room for, for each feature: the kernel wants whole vectors."""
-    compiled = engine == "auto" and native.unavailable() is None
+    compiled = engine == "auto" and NATIVE.unavailable() is None
     return nodes * (-(-nodes // LANES) * LANES if compiled else nodes)
 
 

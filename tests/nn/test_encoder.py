@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 import edge_transformer as et
+from attention_cases import needs_kernels
 from edge_transformer import EdgeTransformer, EdgeTransformerConfig, Encoded
 from edge_transformer.nn import encoder as encoder_module
-from edge_transformer.nn.config import NORMS
 from edge_transformer.nn.encoder import RECOMPUTE, recompute
-from edge_transformer.ops.kernels import unavailable
+from edge_transformer.nn.layer import NORMS
 
-needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
 norms = pytest.mark.parametrize("norm", NORMS)
 ABLATIONS: list[dict[str, Any]] = [{}, {"key": "ij"}, {"value": "left"}, {"tied": False}]
 ablations = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
@@ -224,14 +223,6 @@ def test_reading_at_every_depth(norm: str, tied: bool, min_layers: int | None) -
     for states, depth in zip(found, depths, strict=True):
         model.config = dataclasses.replace(model.config, layers=depth, min_layers=None)
         torch.testing.assert_close(states, model.read(edges, pairs))
-
-
-@norms
-def test_reading_the_nodes(norm: str) -> None:
-    model = make_encoder(norm=norm)
-    edges, mask = random_edges(2, 5), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    nodes = model.encode(edges, mask).nodes
-    torch.testing.assert_close(model.read_nodes(edges, mask)[mask], nodes[mask])
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

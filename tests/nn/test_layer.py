@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -10,11 +12,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.nn.config import NORMS, EdgeTransformerConfig
-from edge_transformer.nn.layer import EdgeTransformerLayer, FeedForward, TriangularAttention
-from edge_transformer.ops.kernels import unavailable
+from attention_cases import needs_kernels
+from edge_transformer.io.settings import to_dict
+from edge_transformer.nn.layer import (
+    NORMS,
+    EdgeTransformerConfig,
+    EdgeTransformerLayer,
+    FeedForward,
+    Triangles,
+    TriangularAttention,
+)
 
-ENGINES = ["einsum", pytest.param("native", marks=pytest.mark.skipif(unavailable() is not None, reason="no kernels"))]
+ENGINES = ["einsum", pytest.param("native", marks=needs_kernels)]
+SMALL: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3}
 CASES = [
     {"norm": norm, "key": key, "value": value, "attention_bias": bias}
     for norm, key, value, bias in product(NORMS, ("lj", "ij"), ("product", "left"), (True, False))
@@ -260,9 +270,11 @@ def test_attention_weights_are_dropped(engine: str, read: bool) -> None:
     edges = torch.randn(300, 2, 2, 8)
 
     def weights() -> Tensor:
-        if read:
-            return attention.read(edges[:, :1, 0], edges[:, :1], edges[:, None, :, 0], None)[..., ::4] * (1 - P)
-        return attention(edges)[..., ::4] * (1 - P)  # one number for each head
+        parts: Any = attention.project(edges)  # (300, 2, 2, 4, h, d)
+        if read:  # one edge alone
+            q, k, v1, v2 = parts[:, :1].unbind(3)
+            parts = Triangles(q, k, v1, v2, None)
+        return attention.mix(parts)[..., ::4] * (1 - P)  # one number for each head
 
     expected = {0: P * P, 0.5: 2 * P * (1 - P), 1: (1 - P) ** 2}
     assert shares(weights()) == pytest.approx(expected, abs=0.06)
@@ -277,3 +289,48 @@ def test_without_dropout_training_draws_nothing() -> None:
     trained = layer(edges)
     assert torch.equal(trained, layer.eval()(edges))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+# --- its configuration ------------------------------------------------------------------------------------------------
+
+
+def test_defaults_of_the_configuration() -> None:
+    assert to_dict(EdgeTransformerConfig(**SMALL)) == {
+        **SMALL,
+        "tied": True,
+        "dropout": 0.0,
+        "ff_factor": 4,
+        "attention_bias": True,
+        "norm": "released",
+        "key": "lj",
+        "value": "product",
+        "min_layers": None,
+    }
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EdgeTransformerConfig(**SMALL).dim = 16  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dim": 0}, "dim must be at least 1, but is 0"),
+        ({"heads": 0}, "heads must be at least 1, but is 0"),
+        ({"layers": -1}, "layers must be at least 1, but is -1"),
+        ({"ff_factor": 0}, "ff_factor must be at least 1, but is 0"),
+        ({"min_layers": 0}, "min_layers must lie between 1 and layers=3, but is 0"),
+        ({"min_layers": 4}, "min_layers must lie between 1 and layers=3, but is 4"),
+        ({"heads": 3}, "dim=8 is not divisible by heads=3"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, but is 1.0"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, but is -0.1"),
+        ({"norm": "post"}, "norm='post' is not known; choose one of ['released', 'paper', 'pre']"),
+        ({"key": "il"}, "key='il' is not known; choose one of ['lj', 'ij']"),
+        ({"value": "right"}, "value='right' is not known; choose one of ['product', 'left']"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        EdgeTransformerConfig(**SMALL | changed)

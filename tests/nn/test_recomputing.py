@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.nn.recomputing import kept_as_rule
+from edge_transformer.nn.layer import kept_as_rule
 
 
 def gradients(again: bool, calls: list[int] | None = None) -> list[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -11,11 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from edge_transformer.ops import dropout
-from edge_transformer.ops import kernels as native
+from attention_cases import check_operator, needs_kernels
+from edge_transformer.ops import dropout, native
 from edge_transformer.ops.dropout import DROPOUT_BLOCK, add_dropout, relu_dropout_, relu_dropout_backward_
 
-needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
 SEED = torch.tensor([20211228])
 P = 0.3
 
@@ -45,7 +43,7 @@ def kept_numbers(y: Tensor, without: Tensor | float = 0.0) -> Tensor:
 
 
 def dropped(x: Tensor, p: float) -> Tensor:
-    return add_dropout(torch.zeros_like(x), x, p, training=True)
+    return add_dropout(torch.zeros_like(x), x, p)
 
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -87,7 +85,7 @@ def test_relu_dropout_in_place(dtype: torch.dtype, length: int) -> None:
 def test_add_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
     x, residual = numbers(40, 30, dtype=dtype).requires_grad_(), numbers(40, 30, dtype=dtype).requires_grad_()
     for given, beside in ((LAYOUTS[layout](x), residual), (x, LAYOUTS[layout](residual))):
-        y = add_dropout(beside, given, P, training=True)
+        y = add_dropout(beside, given, P)
         kept = kept_numbers(y, beside)
         assert 0.5 < kept.double().mean() < 0.9
         expected = beside + given * kept / (1 - P)
@@ -102,7 +100,7 @@ def test_add_dropout(code: str, dtype: torch.dtype, layout: str) -> None:
 def test_layouts_of_the_incoming_gradient(code: str, layout: str, length: int) -> None:
     x = numbers(length, 20).requires_grad_()
     upstream = LAYOUTS[layout](torch.randn(length, 20))
-    y = add_dropout(torch.zeros_like(x), x, P, training=True)
+    y = add_dropout(torch.zeros_like(x), x, P)
     (gradient,) = torch.autograd.grad(y, x, upstream)
     torch.testing.assert_close(gradient, upstream * kept_numbers(y) / (1 - P))
 
@@ -110,7 +108,7 @@ def test_layouts_of_the_incoming_gradient(code: str, layout: str, length: int) -
 def test_a_sum_of_outputs_as_loss(code: str) -> None:
     """The gradient is then one number, expanded: no memory of its own to read from."""
     x = torch.ones(3_000_000, requires_grad=True)
-    y = add_dropout(torch.zeros_like(x), x, 0.5, training=True)
+    y = add_dropout(torch.zeros_like(x), x, 0.5)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     assert torch.equal(gradient, y)  # both are 2 where kept
 
@@ -130,7 +128,7 @@ def test_relu_at_zero() -> None:
 
 def test_not_a_number_is_not_hidden(code: str) -> None:
     x = torch.full((50,), torch.nan)
-    assert add_dropout(torch.zeros(50), x, P, training=True).isnan().any()
+    assert add_dropout(torch.zeros(50), x, P).isnan().any()
     if code == "kernel":
         relu_dropout_(x, P, int(SEED))
         assert x.isnan().any()
@@ -172,15 +170,7 @@ def test_the_seed_decides(code: str) -> None:
     assert torch.equal(dropped(x, 0.5), first)
 
 
-# --- where nothing is dropped, and where the kernel cannot help -------------------------------------------------------
-
-
-@pytest.mark.parametrize(("p", "training"), [(0.0, True), (P, False), (0.0, False)])
-def test_nothing_is_dropped(code: str, p: float, training: bool) -> None:
-    x, residual = numbers(7, 9), numbers(7, 9)
-    state = torch.get_rng_state()
-    assert torch.equal(add_dropout(residual, x, p, training), residual + x)
-    assert torch.equal(torch.get_rng_state(), state)
+# --- where the kernel cannot help -------------------------------------------------------------------------------------
 
 
 def test_half_precision(code: str) -> None:
@@ -202,7 +192,7 @@ def test_half_precision(code: str) -> None:
     ids=["fewer dimensions", "broadcast", "wider numbers", "narrower numbers"],
 )
 def test_a_residual_unlike_the_update(code: str, residual: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    y = add_dropout(residual, torch.ones(40, 30), 0.5, training=True)
+    y = add_dropout(residual, torch.ones(40, 30), 0.5)
     assert y.shape == shape
     assert y.dtype == dtype
     assert set(y.unique().tolist()) == {0.0, 2.0}
@@ -211,7 +201,7 @@ def test_a_residual_unlike_the_update(code: str, residual: Tensor, shape: tuple[
 @needs_kernels
 def test_the_kernel_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(F, "dropout", lambda *arguments: pytest.fail("PyTorch's dropout was called"))
-    add_dropout(torch.ones(3), torch.ones(3), P, training=True)
+    add_dropout(torch.ones(3), torch.ones(3), P)
 
 
 # --- as operators of PyTorch ------------------------------------------------------------------------------------------
@@ -225,7 +215,7 @@ def test_threads_change_nothing() -> None:
             torch.set_num_threads(threads)
             torch.manual_seed(1)
             leaf = x.clone().requires_grad_()
-            y = add_dropout(x, leaf, 0.3, True)
+            y = add_dropout(x, leaf, 0.3)
             y.backward(x)
             results.append((y.detach(), leaf.grad))
     finally:
@@ -234,12 +224,6 @@ def test_threads_change_nothing() -> None:
         assert alone is not None
         assert together is not None
         assert torch.equal(alone, together)
-
-
-def check_operator(operator: Any, *arguments: Any) -> None:
-    results = torch.library.opcheck(operator.overload, arguments)
-    assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
-    assert set(results.values()) == {"SUCCESS"}
 
 
 @needs_kernels
@@ -255,7 +239,7 @@ def test_gradient_checkpointing(code: str) -> None:
     x, residual = numbers(20).requires_grad_(), numbers(20)
 
     def run(x: Tensor) -> Tensor:
-        return add_dropout(residual, dropped(x, P).square(), P, training=True)
+        return add_dropout(residual, dropped(x, P).square(), P)
 
     torch.manual_seed(7)
     expected = run(x)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attention_cases import ALL_OPTIONS, Options, Parts, random_parts
-from edge_transformer.ops.einsum import allowed_triangles, einsum_attention
+from attention_cases import Case, Parts, every_case, random_parts
+from edge_transformer.ops.einsum import EINSUM, allowed_triangles
+from edge_transformer.ops.engine import Options
 
 
 def counts(node_mask: np.ndarray | None, causal_from: int | None, b: int, i: int, pivot: int, j: int) -> bool:
@@ -57,13 +58,13 @@ def to_numpys(parts: Parts) -> tuple[Any, Any, Any, Any]:
     return q, k, v1, v2
 
 
-@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+@every_case
 @pytest.mark.parametrize(("n", "head_dim"), [(1, 1), (4, 3)])
-def test_equations(options: Options, n: int, head_dim: int) -> None:
-    parts = random_parts(2, n, 2, head_dim, value=options.value)
-    node_mask, causal_from, key = options.arguments(2, n)
-    expected = loop_attention(*to_numpys(parts), to_numpy(node_mask), causal_from, key)
-    found = einsum_attention(*parts, node_mask, causal_from, key, 0.0)
+def test_equations(case: Case, n: int, head_dim: int) -> None:
+    parts = random_parts(2, n, 2, head_dim, value=case.value)
+    options = case.options(2, n)
+    expected = loop_attention(*to_numpys(parts), to_numpy(options.node_mask), options.causal_from, options.key)
+    found = EINSUM.attend(*parts, options)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -71,7 +72,7 @@ def test_equations(options: Options, n: int, head_dim: int) -> None:
 def test_every_start_of_the_target_nodes(causal_from: int) -> None:
     parts = random_parts(1, 4, 1, 2)
     expected = loop_attention(*to_numpys(parts), None, causal_from, "lj")
-    found = einsum_attention(*parts, None, causal_from, "lj", 0.0)
+    found = EINSUM.attend(*parts, Options(causal_from=causal_from))
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-12, atol=1e-14)
 
 

@@ -7,7 +7,6 @@ the largest error is a matter of luck, and is several times that of the plain eq
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -16,12 +15,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attention_cases import (
-    ALL_OPTIONS,
+    ALL_CASES,
     LAYOUTS,
     NAMES,
     VECTOR_CODES,
-    Options,
+    Case,
     Parts,
+    every_case,
     exact_outcome,
     outcome,
     random_parts,
@@ -31,9 +31,10 @@ from attention_cases import (
     worst,
 )
 from edge_transformer.ops.attention import KEYS, VALUES
-from edge_transformer.ops.blocked import blocked_attention
-from edge_transformer.ops.einsum import einsum_attention
-from edge_transformer.ops.native import native_attention
+from edge_transformer.ops.blocked import BLOCKED
+from edge_transformer.ops.einsum import EINSUM
+from edge_transformer.ops.engine import Options
+from edge_transformer.ops.native import NATIVE
 
 EPSILON = torch.finfo(torch.float32).eps
 # Every n up to 70, every head_dim up to 97. The largest n have small ones: the equations need n^3 * head_dim numbers.
@@ -67,12 +68,12 @@ def strided(parts: Parts, first: int) -> Parts:
     return q, k, v1, v2
 
 
-def results(parts: Parts, *arguments: Any, dtype: torch.dtype) -> dict[str, list[Tensor]]:
+def results(parts: Parts, options: Options, dtype: torch.dtype) -> dict[str, list[Tensor]]:
     """Output and gradients of the engines that should be exact, the native one with every vector code."""
-    found = {"blocked": outcome(blocked_attention, parts, *arguments, dtype=dtype)}
+    found = {"blocked": outcome(BLOCKED.attend, parts, options, dtype=dtype)}
     for code in usable_vector_codes():
         with vector_code(code):
-            found[f"native, {VECTOR_CODES[code]}"] = outcome(native_attention, parts, *arguments, dtype=dtype)
+            found[f"native, {VECTOR_CODES[code]}"] = outcome(NATIVE.attend, parts, options, dtype=dtype)
     return found
 
 
@@ -85,17 +86,17 @@ def sizes(parts: Parts, exact: list[Tensor]) -> list[float]:
     return [mean(exact[0]), products * mean(k), products * mean(q), *map(mean, exact[3:])]
 
 
-def assert_exact(parts: Parts, *arguments: Any) -> None:
+def assert_exact(parts: Parts, options: Options) -> None:
     """At most twice the error of the plain equations in float32, or the least there is; in float64, only rounding."""
-    exact = exact_outcome(parts, *arguments)
-    plain = outcome(einsum_attention, parts, *arguments, dtype=torch.float32)
+    exact = exact_outcome(parts, options)
+    plain = outcome(EINSUM.attend, parts, options, dtype=torch.float32)
     least = [EPSILON * size for size in sizes(parts, exact)]
     limits = [max(2 * mean(one - right), error) for one, right, error in zip(plain, exact, least, strict=True)]
-    for engine, found in results(parts, *arguments, dtype=torch.float32).items():
+    for engine, found in results(parts, options, dtype=torch.float32).items():
         assert all(one.dtype == torch.float32 for one in found)
         for name, one, right, limit in zip(NAMES[: len(exact)], found, exact, limits, strict=True):
             assert mean(one - right) <= limit, f"{engine}: {name}"
-    for engine, found in results(parts, *arguments, dtype=torch.float64).items():
+    for engine, found in results(parts, options, dtype=torch.float64).items():
         for name, one, right in zip(NAMES[: len(exact)], found, exact, strict=True):
             assert worst(one, right) <= 1e-12 * max(1.0, right.abs().max().item()), f"{engine}: {name} in float64"
 
@@ -109,23 +110,23 @@ def test_every_n_and_every_head_dim_has_its_turn() -> None:
 def test_every_size(size: tuple[int, int]) -> None:
     n, head_dim = size
     place = SIZES.index(size)
-    options, batch = ALL_OPTIONS[7 * place % len(ALL_OPTIONS)], graphs(n, head_dim)
-    parts = random_parts(batch, n, 1, head_dim, value=options.value, dtype=torch.float32)
-    assert_exact(strided(parts, place), *options.arguments(batch, n, seed=place))
+    case, batch = ALL_CASES[7 * place % len(ALL_CASES)], graphs(n, head_dim)
+    parts = random_parts(batch, n, 1, head_dim, value=case.value, dtype=torch.float32)
+    assert_exact(strided(parts, place), case.options(batch, n, seed=place))
 
 
-@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
+@every_case
 @pytest.mark.parametrize("size", [(2, 65), (7, 16), (17, 33), (40, 70)], ids=str)  # the last in several tiles
-def test_every_option(size: tuple[int, int], options: Options) -> None:
+def test_every_option(size: tuple[int, int], case: Case) -> None:
     batch = graphs(*size)
-    parts = random_parts(batch, size[0], 2, size[1], value=options.value, dtype=torch.float32)
-    assert_exact(parts, *options.arguments(batch, size[0]))
+    parts = random_parts(batch, size[0], 2, size[1], value=case.value, dtype=torch.float32)
+    assert_exact(parts, case.options(batch, size[0]))
 
 
-@pytest.mark.parametrize("options", [Options(value="left"), Options(True, True, "ij", "left")], ids=str)
-def test_the_largest_size(options: Options) -> None:
+@pytest.mark.parametrize("case", [Case(value="left"), Case(True, True, "ij", "left")], ids=str)
+def test_the_largest_size(case: Case) -> None:
     parts = random_parts(1, 70, 1, 97, value="left", dtype=torch.float32)  # the equations have no n^3 * 97 numbers here
-    assert_exact(parts, *options.arguments(1, 70))
+    assert_exact(parts, case.options(1, 70))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -139,13 +140,13 @@ def test_any_sizes_and_options(data: st.DataObject) -> None:
     node_mask = None if real is None else torch.rand(batch, n, generator=generator) < real
     causal_from, key = data.draw(st.none() | st.integers(0, n)), data.draw(st.sampled_from(KEYS))
     layout = data.draw(st.integers(0, len(SAME_NUMBERS) - 1))
-    assert_exact(strided(parts, layout), node_mask, causal_from, key)
+    assert_exact(strided(parts, layout), Options(node_mask, causal_from, key))
 
 
 @pytest.mark.parametrize("factor", [4.0, 20.0])
-@pytest.mark.parametrize("options", [Options(), Options(masked=True, key="ij"), Options(causal=True)], ids=str)
+@pytest.mark.parametrize("case", [Case(), Case(masked=True, key="ij"), Case(causal=True)], ids=str)
 @pytest.mark.parametrize("size", [(5, 77), (12, 60), (33, 9)], ids=str)
-def test_large_scores(size: tuple[int, int], options: Options, factor: float) -> None:
+def test_large_scores(size: tuple[int, int], case: Case, factor: float) -> None:
     batch = graphs(*size)
     q, k, v1, v2 = random_parts(batch, size[0], 1, size[1], dtype=torch.float32)
-    assert_exact((factor * q, factor * k, v1, v2), *options.arguments(batch, size[0]))
+    assert_exact((factor * q, factor * k, v1, v2), case.options(batch, size[0]))

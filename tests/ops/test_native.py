@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +15,12 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attention_cases import (
-    ALL_OPTIONS,
     LAYOUTS,
     NAMES,
-    Options,
+    Case,
     Parts,
+    check_operator,
+    every_case,
     exact_outcome,
     needs_kernels,
     outcome,
@@ -30,10 +32,10 @@ from attention_cases import (
     worst,
 )
 from edge_transformer.ops import native
-from edge_transformer.ops.einsum import einsum_attention
+from edge_transformer.ops.einsum import EINSUM
+from edge_transformer.ops.engine import Options
 from edge_transformer.ops.native import (
-    native_attention,
-    native_attention_packed,
+    NATIVE,
     packed_backward,
     packed_forward,
     separate_backward,
@@ -71,24 +73,22 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def assert_right(parts: Parts, *arguments: Any) -> None:
+def seeded(options: Options) -> tuple[Any, ...]:
+    """Options as operators take them, with the seed of these tests."""
+    *choice, dropout_p, _ = options.arguments()
+    return *choice, dropout_p, SEED if dropout_p else None
+
+
+def assert_right(parts: Parts, options: Options) -> None:
     """Output and gradients in float64 are those of the equations, but for rounding."""
-    exact = exact_outcome(parts, *arguments)
+    exact = exact_outcome(parts, options)
     numbers = parts[0].shape[1] * parts[0].shape[-1]  # in a sum
-    double = outcome(native_attention, parts, *arguments, dtype=torch.float64)
+    double = outcome(NATIVE.attend, parts, options)
     for name, found, right in zip(NAMES[: len(exact)], double, exact, strict=True):
         assert worst(found, right) <= 1e-13 * numbers * max(1.0, right.abs().max().item()), name
 
 
 # --- the right numbers ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (3, 8), (6, 5), (9, 2)], ids=str)
-def test_every_option(options: Options, size: tuple[int, int]) -> None:
-    n, head_dim = size
-    parts = random_parts(3, n, 2, head_dim, value=options.value)
-    assert_right(parts, *options.arguments(3, n))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -99,12 +99,12 @@ def test_random_masks_and_sizes(data: st.DataObject) -> None:
     rows = st.lists(st.booleans(), min_size=n, max_size=n)
     node_mask = data.draw(st.none() | st.lists(rows, min_size=batch, max_size=batch).map(torch.tensor))
     causal_from = data.draw(st.none() | st.integers(0, n))
-    assert_right(random_parts(batch, n, heads, head_dim, value=value), node_mask, causal_from, key)
+    assert_right(random_parts(batch, n, heads, head_dim, value=value), Options(node_mask, causal_from, key))
 
 
 def test_scores_beyond_the_range_of_exp() -> None:
     q, k, v1, v2 = random_parts(1, 5, 1, 4, dtype=torch.float32)
-    found = native_attention(q * 1e4, k * 1e4, v1, v2, None, None, "lj", 0.0)
+    found = NATIVE.attend(q * 1e4, k * 1e4, v1, v2, Options())
     scores = torch.einsum("bilhd,bljhd->bijlh", q, k)
     best = torch.einsum("bijlh,bilhd,bljhd->bijhd", (scores == scores.amax(3, keepdim=True)).float(), v1, v2)
     torch.testing.assert_close(found, best)
@@ -112,7 +112,7 @@ def test_scores_beyond_the_range_of_exp() -> None:
 
 def test_a_second_gradient_is_refused() -> None:
     q, k, v1, v2 = random_parts(1, 3, 1, 2)
-    out = native_attention(q, k, v1, v2, None, None, "lj", 0.0)
+    out = NATIVE.attend(q, k, v1, v2, Options())
     (first,) = torch.autograd.grad(out.sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
         first.sum().backward()
@@ -130,7 +130,7 @@ def test_out_of_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v1, v2 = random_parts(1, 2, 1, 2)
     monkeypatch.setattr(native, "library", lambda: SimpleNamespace(edge_transformer_forward=lambda problem: 1))
     with pytest.raises(MemoryError, match="triangular attention ran out of memory"):
-        native_attention(q, k, v1, v2, None, None, "lj", 0.0)
+        NATIVE.attend(q, k, v1, v2, Options())
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
@@ -142,19 +142,14 @@ def test_layouts_of_inputs(layout: str, head_dim: int) -> None:
     node_mask = random_mask(3, 5).T.contiguous().T  # not contiguous either
     for place in range(4):  # one part at a time: the others keep the usual layout
 
-        def attend(*arguments: Any, place: int = place) -> Tensor:
-            parts = list(arguments[:4])
+        def attend(*arguments: Any, engine: Any = NATIVE, place: int = place) -> Tensor:
+            *parts, options = arguments
             parts[place] = LAYOUTS[layout](parts[place])
-            return native_attention(*parts, *arguments[4:])
+            return engine.attend(*parts, options)
 
-        def expected(*arguments: Any, place: int = place) -> Tensor:
-            parts = list(arguments[:4])
-            parts[place] = LAYOUTS[layout](parts[place])
-            return einsum_attention(*parts, *arguments[4:])
-
-        parts = random_parts(3, 5, 2, head_dim)
-        found = outcome(attend, parts, node_mask, 2, "lj", dtype=torch.float64)
-        for one, exact in zip(found, outcome(expected, parts, node_mask, 2, "lj", dtype=torch.float64), strict=True):
+        parts, options = random_parts(3, 5, 2, head_dim), Options(node_mask, 2)
+        found = outcome(attend, parts, options)
+        for one, exact in zip(found, outcome(partial(attend, engine=EINSUM), parts, options), strict=True):
             assert worst(one, exact) < 1e-12
 
 
@@ -171,36 +166,34 @@ def test_the_layouts_are_what_they_say() -> None:
 def test_layouts_of_the_incoming_gradient(layout: str, head_dim: int) -> None:
     parts = random_parts(3, 5, 2, head_dim)
     incoming = LAYOUTS[layout](torch.randn(3, 5, 5, 2, head_dim, dtype=torch.float64))
-    out = native_attention(*parts, None, None, "lj", 0.0)
+    out = NATIVE.attend(*parts, Options())
     found = torch.autograd.grad(out, parts, incoming)
-    expected = torch.autograd.grad(einsum_attention(*parts, None, None, "lj", 0.0), parts, incoming)
+    expected = torch.autograd.grad(EINSUM.attend(*parts, Options()), parts, incoming)
     assert all(worst(one, other) < 1e-12 for one, other in zip(found, expected, strict=True))
 
 
 def test_one_tensor_in_every_place() -> None:
     x = torch.randn(2, 4, 4, 2, 3, dtype=torch.float64, requires_grad=True)
-    found = torch.autograd.grad(native_attention(x, x, x, x, None, None, "lj", 0.0).square().sum(), x)
-    expected = torch.autograd.grad(einsum_attention(x, x, x, x, None, None, "lj", 0.0).square().sum(), x)
+    found = torch.autograd.grad(NATIVE.attend(x, x, x, x, Options()).square().sum(), x)
+    expected = torch.autograd.grad(EINSUM.attend(x, x, x, x, Options()).square().sum(), x)
     assert worst(found[0], expected[0]) < 1e-12
 
 
 def test_some_parts_without_gradients() -> None:
     q, k, v1, v2 = random_parts(1, 4, 1, 3)
-    out = native_attention(q.detach(), k, v1.detach(), v2, None, None, "lj", 0.0)
-    exact = einsum_attention(q, k, v1, v2, None, None, "lj", 0.0)
+    out = NATIVE.attend(q.detach(), k, v1.detach(), v2, Options())
+    exact = EINSUM.attend(q, k, v1, v2, Options())
     for part in (k, v2):
         (found,) = torch.autograd.grad(out.sum(), part, retain_graph=True)
         (expected,) = torch.autograd.grad(exact.sum(), part, retain_graph=True)
         assert worst(found, expected) < 1e-12
 
 
-@pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
-def test_packed_and_separate_parts_give_the_same_bits(options: Options) -> None:
-    separate = random_parts(2, 5, 2, 3, value=options.value)
+@every_case
+def test_packed_and_separate_parts_give_the_same_bits(case: Case) -> None:
+    separate = random_parts(2, 5, 2, 3, value=case.value)
     packed = torch.stack([part.detach() for part in present(separate)], dim=3).requires_grad_()
-    node_mask, causal_from, key = options.arguments(2, 5)
-    first = -1 if causal_from is None else causal_from
-    choice = (node_mask, first, key == "ij", 0.3, SEED)
+    choice = seeded(case.options(2, 5, dropout_p=0.3))
     out, lse = separate_forward(*separate, *choice)
     packed_out, packed_lse = packed_forward(packed, *choice)
     assert torch.equal(out, packed_out)
@@ -212,9 +205,9 @@ def test_packed_and_separate_parts_give_the_same_bits(options: Options) -> None:
 
 def test_packed_parts_with_gaps() -> None:
     wide = torch.randn(2, 4, 4, 8, 2, 3, dtype=torch.float64, requires_grad=True)
-    found = native_attention_packed(wide[:, :, :, ::2], None, None, "lj", 0.0)
+    found = NATIVE.attend_packed(wide[:, :, :, ::2], Options())
     q, k, v1, v2 = wide[:, :, :, ::2].unbind(3)
-    expected = einsum_attention(q, k, v1, v2, None, None, "lj", 0.0)
+    expected = EINSUM.attend(q, k, v1, v2, Options())
     assert worst(found, expected) < 1e-12
     (gradient,) = torch.autograd.grad(found.square().sum(), wide)
     (right,) = torch.autograd.grad(expected.square().sum(), wide)
@@ -314,14 +307,14 @@ def test_threads_change_no_bit(
     parts = random_parts(2, 6, heads, 5)
 
     def attend(*arguments: Any) -> Tensor:
-        q, k, v1, v2, node_mask, causal_from, _, p = arguments
-        return separate_forward(q, k, v1, v2, node_mask, causal_from, False, p, SEED if p else None)[0]
+        *parts, options = arguments
+        return separate_forward(*parts, *seeded(options))[0]
 
     results = []
     for count in (1, 2, 5):
         threads(count)
-        arguments = (random_mask(2, 6), 3, "lj")
-        results.append(outcome(attend, parts, *arguments, dropout_p=dropout_p, dtype=torch.float32))
+        options = Options(random_mask(2, 6), 3, dropout_p=dropout_p)
+        results.append(outcome(attend, parts, options, dtype=torch.float32))
     assert used == [1, 1, 2, 2, 5, 5]  # forward and backward; more than there are (batch, head) pairs do no harm
     for result in results[1:]:
         assert all(torch.equal(one, other) for one, other in zip(result, results[0], strict=True))
@@ -331,42 +324,29 @@ def test_small_work_gets_one_thread(threads: Callable[[int], None], used: list[i
     threads(2)
     for n in (3, 24):
         q, k, v1, v2 = random_parts(2, n, 1, 16, dtype=torch.float32)
-        native_attention(q, k, v1, v2, None, None, "lj", 0.0)
+        NATIVE.attend(q, k, v1, v2, Options())
     assert used == [0, 2]
 
 
 # --- as operators of PyTorch ------------------------------------------------------------------------------------------
 
 
-def operator_arguments(options: Options, dropout_p: float) -> tuple[Parts, tuple[Any, ...]]:
-    node_mask, causal_from, key = options.arguments(2, 3)
-    choice = (
-        node_mask,
-        -1 if causal_from is None else causal_from,
-        key == "ij",
-        dropout_p,
-        SEED if dropout_p else None,
-    )
-    return random_parts(2, 3, 2, 4, value=options.value, dtype=torch.float32), choice
+def operator_arguments(case: Case, dropout_p: float) -> tuple[Parts, tuple[Any, ...]]:
+    choice = seeded(case.options(2, 3, dropout_p=dropout_p))
+    return random_parts(2, 3, 2, 4, value=case.value, dtype=torch.float32), choice
 
 
 OPERATOR_CASES = [
-    (Options(), 0.0),
-    (Options(masked=True, causal=True), 0.3),
-    (Options(masked=True, key="ij", value="left"), 0.3),
+    (Case(), 0.0),
+    (Case(masked=True, causal=True), 0.3),
+    (Case(masked=True, key="ij", value="left"), 0.3),
 ]
-operator_cases = pytest.mark.parametrize(("options", "dropout_p"), OPERATOR_CASES, ids=lambda value: str(value))
-
-
-def check_operator(operator: Any, *arguments: Any) -> None:
-    results = torch.library.opcheck(operator.overload, arguments)
-    assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
-    assert set(results.values()) == {"SUCCESS"}
+operator_cases = pytest.mark.parametrize(("case", "dropout_p"), OPERATOR_CASES, ids=lambda value: str(value))
 
 
 @operator_cases
-def test_separate_operators(options: Options, dropout_p: float) -> None:
-    leaves, choice = operator_arguments(options, dropout_p)
+def test_separate_operators(case: Case, dropout_p: float) -> None:
+    leaves, choice = operator_arguments(case, dropout_p)
     check_operator(separate_forward, *leaves, *choice)
     parts = [None if part is None else part.detach() for part in leaves]
     out, lse = separate_forward(*parts, *choice)
@@ -377,8 +357,8 @@ def test_separate_operators(options: Options, dropout_p: float) -> None:
 
 
 @operator_cases
-def test_packed_operators(options: Options, dropout_p: float) -> None:
-    separate, choice = operator_arguments(options, dropout_p)
+def test_packed_operators(case: Case, dropout_p: float) -> None:
+    separate, choice = operator_arguments(case, dropout_p)
     packed = torch.stack([part.detach() for part in present(separate)], dim=3)
     check_operator(packed_forward, packed.clone().requires_grad_(), *choice)
     out, lse = packed_forward(packed, *choice)
@@ -393,7 +373,7 @@ def test_gradient_checkpointing(dropout_p: float) -> None:
     parts = random_parts(2, 5, 2, 3, dtype=torch.float32)
 
     def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor) -> Tensor:
-        return native_attention(q, k, v1, v2, None, None, "lj", dropout_p).square()
+        return NATIVE.attend(q, k, v1, v2, Options(dropout_p=dropout_p)).square()
 
     torch.manual_seed(7)
     expected = attend(*parts)
@@ -414,7 +394,9 @@ def test_padding_does_not_change_what_is_dropped_elsewhere() -> None:
     kept = []
     for mask in (None, node_mask):
         torch.manual_seed(3)
-        kept.append(native_attention(zeros, zeros, pivots, ones, mask, None, "lj", 0.4)[0, :, :, 0] > 0)  # (i, j, l)
+        kept.append(
+            NATIVE.attend(zeros, zeros, pivots, ones, Options(mask, dropout_p=0.4))[0, :, :, 0] > 0
+        )  # (i, j, l)
     real = node_mask[0].nonzero()[:, 0]
     among_real = [choice[real][:, real][:, :, real] for choice in kept]
     assert torch.equal(*among_real)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +22,12 @@ import torch
 from torch import Tensor
 
 from attention_cases import (
-    ALL_OPTIONS,
+    ALL_CASES,
     NAMES,
-    Options,
+    Case,
     Parts,
+    check_operator,
+    every_case,
     exact_outcome,
     needs_kernels,
     outcome,
@@ -35,9 +38,11 @@ from attention_cases import (
     worst,
 )
 from edge_transformer.ops import triton as engine
-from edge_transformer.ops.einsum import einsum_attention
+from edge_transformer.ops.attention import triangular_attention
+from edge_transformer.ops.einsum import EINSUM
+from edge_transformer.ops.engine import Options
 from edge_transformer.ops.native import separate_forward
-from edge_transformer.ops.triton import triton_attention, triton_backward, triton_forward, unavailable, usable_for
+from edge_transformer.ops.triton import TRITON, triton_backward, triton_forward
 
 ON_GPU = torch.cuda.is_available()
 INSTALLED = importlib.util.find_spec("triton") is not None
@@ -47,10 +52,11 @@ needs_triton = pytest.mark.skipif(not INSTALLED, reason="Triton is not installed
 without_gpu = pytest.mark.skipif(ON_GPU, reason="the kernels run on the GPU of this machine")
 
 
-def attend(*arguments: Any) -> Tensor:
-    """`triton_attention` where its kernels run, for tensors that are on the CPU."""
-    moved: Any = [argument.to(DEVICE) if isinstance(argument, Tensor) else argument for argument in arguments]
-    return triton_attention(*moved).cpu()
+def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
+    """The engine where its kernels run, for tensors that are on the CPU."""
+    mask = None if options.node_mask is None else options.node_mask.to(DEVICE)
+    last = None if v2 is None else v2.to(DEVICE)
+    return TRITON.attend(q.to(DEVICE), k.to(DEVICE), v1.to(DEVICE), last, replace(options, node_mask=mask)).cpu()
 
 
 def assert_close(found: list[Tensor], exact: list[Tensor], tolerance: float) -> None:
@@ -73,11 +79,11 @@ def test_a_missing_triton_is_no_error_until_it_is_needed(monkeypatch: pytest.Mon
     assert reason is not None
     assert "pip install" in reason
     monkeypatch.setattr(engine, "_MISSING", reason)
-    assert unavailable() == reason
+    assert TRITON.unavailable() == reason
     part = torch.zeros(1, 2, 2, 1, 3)
-    assert not usable_for(part)
+    assert not TRITON.usable_for(part)
     with pytest.raises(ValueError, match=r'engine="triton" cannot be used: Triton is not installed'):
-        triton_attention(part, part, part, part, None, None, "lj", 0.0)
+        triangular_attention(part, part, part, part, engine="triton")
 
 
 @needs_triton
@@ -85,9 +91,9 @@ def test_a_missing_triton_is_no_error_until_it_is_needed(monkeypatch: pytest.Mon
 @pytest.mark.skipif(engine._INTERPRETED, reason="the interpreter needs no GPU")
 def test_without_a_gpu_it_says_so() -> None:
     part = torch.zeros(1, 2, 2, 1, 3)
-    assert not usable_for(part)
+    assert not TRITON.usable_for(part)
     with pytest.raises(ValueError, match="there is no CUDA device"):
-        triton_attention(part, part, part, part, None, None, "lj", 0.0)
+        triangular_attention(part, part, part, part, engine="triton")
 
 
 @needs_triton
@@ -119,7 +125,7 @@ COMPILE = """
 import sys, torch, triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
-from edge_transformer.attention import triton as engine
+from edge_transformer.ops import triton as engine
 
 class NoGPU:  # as much of a driver as the compiler asks for
     def get_current_target(self): return GPUTarget("cuda", 80, 32)
@@ -175,7 +181,7 @@ def dropout_factors(batch: int, n: int, heads: int, p: float, seed: Tensor) -> T
 def attend_with_factors(parts: Parts, options: Options, batch: int, n: int, factors: Tensor) -> Tensor:
     """The equations with given dropout, independent of any engine."""
     q, k, v1, v2 = parts
-    node_mask, causal_from, key = options.arguments(batch, n)
+    node_mask, causal_from, key = options.node_mask, options.causal_from, options.key
     i, pivot, j = (torch.arange(n).view(shape) for shape in ((-1, 1, 1), (1, -1, 1), (1, 1, -1)))
     allowed = torch.ones(batch, n, n, n, dtype=torch.bool)
     if node_mask is not None:
@@ -209,37 +215,33 @@ def tile(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 
 class TestKernels:
-    __test__ = unavailable() is None
+    __test__ = TRITON.unavailable() is None
 
     def test_it_is_usable(self) -> None:
         for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-            assert usable_for(torch.zeros(1, dtype=dtype, device=DEVICE))
-        part = torch.zeros(1, 2, 2, 1, 3, dtype=torch.complex64, device=DEVICE)
-        assert not usable_for(part)
-        with pytest.raises(
-            ValueError, match=r"computes float16, bfloat16, float32, float64 on a GPU, not torch.complex64"
-        ):
-            triton_attention(part, part, part, part, None, None, "lj", 0.0)
+            assert TRITON.usable_for(torch.zeros(1, dtype=dtype, device=DEVICE))
+        reason = str(TRITON.why_not(torch.zeros(1, dtype=torch.complex64, device=DEVICE)))
+        assert reason.startswith("it computes float16, bfloat16, float32, float64 on a GPU, not torch.complex64 on ")
 
     # --- the right numbers --------------------------------------------------------------------------------------------
 
-    @pytest.mark.parametrize("options", ALL_OPTIONS, ids=str)
-    def test_every_option(self, tile: Callable[[int, int], None], options: Options) -> None:
-        n, head_dim = ((5, 3), (2, 8), (3, 1), (4, 2), (3, 17))[ALL_OPTIONS.index(options) % 5]
+    @every_case
+    def test_every_option(self, tile: Callable[[int, int], None], case: Case) -> None:
+        n, head_dim = ((5, 3), (2, 8), (3, 1), (4, 2), (3, 17))[ALL_CASES.index(case) % 5]
         tile(4, 8)
-        parts = random_parts(2, n, 1, head_dim, value=options.value)
-        arguments = options.arguments(2, n)
-        assert_close(outcome(attend, parts, *arguments, dtype=torch.float64), exact_outcome(parts, *arguments), 1e-13)
+        parts = random_parts(2, n, 1, head_dim, value=case.value)
+        options = case.options(2, n)
+        assert_close(outcome(attend, parts, options), exact_outcome(parts, options), 1e-13)
 
     @pytest.mark.parametrize("n", range(1, 11))
     def test_every_size(self, tile: Callable[[int, int], None], n: int) -> None:
         tile(16, 8)
-        options, head_dim = ALL_OPTIONS[5 * n % 16], (17, 3, 8, 1)[n % 4]
-        parts = random_parts(1, n, 1, head_dim, value=options.value, dtype=torch.float32)
-        arguments = options.arguments(1, n)
-        exact = exact_outcome(parts, *arguments)
-        plain = outcome(einsum_attention, parts, *arguments, dtype=torch.float32)
-        found = outcome(attend, parts, *arguments, dtype=torch.float32)
+        case, head_dim = ALL_CASES[5 * n % 16], (17, 3, 8, 1)[n % 4]
+        parts = random_parts(1, n, 1, head_dim, value=case.value, dtype=torch.float32)
+        options = case.options(1, n)
+        exact = exact_outcome(parts, options)
+        plain = outcome(EINSUM.attend, parts, options, dtype=torch.float32)
+        found = outcome(attend, parts, options, dtype=torch.float32)
         for name, one, other, right in zip(NAMES[: len(exact)], found, plain, exact, strict=True):
             assert one.dtype == torch.float32
             assert worst(one, right) <= 3 * worst(other, right) + 1e-6 * max(1.0, right.abs().max().item()), name
@@ -248,8 +250,8 @@ class TestKernels:
     def test_16_bits_are_computed_in_32(self, dtype: torch.dtype) -> None:
         rounded = random_parts(2, 4, 1, 8, dtype=dtype)
         parts = rounded[0].double(), rounded[1].double(), rounded[2].double(), rounded[3].double()
-        arguments = (random_mask(2, 4), 2, "lj")
-        exact, found = exact_outcome(parts, *arguments), outcome(attend, rounded, *arguments, dtype=dtype)
+        options = Options(random_mask(2, 4), 2)
+        exact, found = exact_outcome(parts, options), outcome(attend, rounded, options, dtype=dtype)
         assert all(one.dtype == dtype for one in found)
         # The output is rounded once; its gradient and the output are rounded before the backward pass.
         torch.testing.assert_close(found[0].double(), exact[0], rtol=torch.finfo(dtype).eps, atol=1e-6)
@@ -257,14 +259,13 @@ class TestKernels:
 
     def test_several_graphs_and_heads(self) -> None:
         parts = random_parts(3, 3, 3, 2)
-        arguments = (random_mask(3, 3), None, "lj")
-        assert_close(outcome(attend, parts, *arguments, dtype=torch.float64), exact_outcome(parts, *arguments), 1e-13)
+        options = Options(random_mask(3, 3))
+        assert_close(outcome(attend, parts, options), exact_outcome(parts, options), 1e-13)
 
     def test_large_scores(self) -> None:
         q, k, v1, v2 = random_parts(1, 4, 1, 4)
         parts = (q.detach() * 100, k.detach() * 100, v1, v2)
-        found = outcome(attend, parts, None, None, "lj", dtype=torch.float64)
-        assert_close(found, exact_outcome(parts, None, None, "lj"), 1e-11)
+        assert_close(outcome(attend, parts, Options()), exact_outcome(parts, Options()), 1e-11)
 
     @pytest.mark.parametrize("key", ["lj", "ij"])
     def test_padding_may_hold_anything(self, key: str) -> None:
@@ -272,7 +273,8 @@ class TestKernels:
         padding = ~(mask[:, :, None] & mask[:, None, :])
         clean = random_parts(1, 4, 1, 3)
         dirty = [part.detach().masked_fill(padding[..., None, None], torch.nan).requires_grad_() for part in clean]
-        out, exact = attend(*dirty, mask, None, key, 0.0), einsum_attention(*clean, mask, None, key, 0.0)
+        q, k, v1, v2 = dirty
+        out, exact = attend(q, k, v1, v2, Options(mask, key=key)), EINSUM.attend(*clean, Options(mask, key=key))
         assert worst(out, exact) < 1e-13
         dout = upstream(out)
         found = torch.autograd.grad(out, dirty, dout.masked_fill(padding[..., None, None], torch.nan))
@@ -280,7 +282,7 @@ class TestKernels:
 
     def test_an_empty_batch(self) -> None:
         part = torch.zeros(0, 3, 3, 2, 4, device=DEVICE, requires_grad=True)
-        out = triton_attention(part, part, part, part, None, None, "lj", 0.0)
+        out = TRITON.attend(part, part, part, part, Options())
         assert out.shape == part.shape
         (gradient,) = torch.autograd.grad(out.sum(), part)
         assert gradient.shape == part.shape
@@ -296,41 +298,41 @@ class TestKernels:
         strided = [layout(part.to(DEVICE)).requires_grad_() for layout, part in zip(layouts, parts, strict=True)]
         assert len({part.stride() for part in strided}) == 4
         q, k, v1, v2 = strided
-        out = triton_attention(q, k, v1, v2, None, None, key, 0.0)
+        out = TRITON.attend(q, k, v1, v2, Options(key=key))
         found = torch.autograd.grad(out, strided, dout.to(DEVICE))
         q, k, v1, v2 = plain = [part.detach().cpu().contiguous().requires_grad_() for part in strided]
-        exact = einsum_attention(q, k, v1, v2, None, None, key, 0.0)
+        exact = EINSUM.attend(q, k, v1, v2, Options(key=key))
         right = torch.autograd.grad(exact, plain, dout)
         assert_close([out.cpu(), *(one.cpu() for one in found)], [exact, *right], 1e-13)
 
     # --- dropout ------------------------------------------------------------------------------------------------------
 
-    @pytest.mark.parametrize("options", ALL_OPTIONS[::3], ids=str)
-    def test_the_backward_pass_drops_the_same_weights(self, options: Options) -> None:
-        parts = random_parts(2, 3, 1, 2, value=options.value)
-        node_mask, causal_from, key = options.arguments(2, 3)
+    @pytest.mark.parametrize("case", ALL_CASES[::3], ids=str)
+    def test_the_backward_pass_drops_the_same_weights(self, case: Case) -> None:
+        parts = random_parts(2, 3, 1, 2, value=case.value)
+        options = case.options(2, 3)
         factors = dropout_factors(2, 3, 1, 0.4, SEED)
         assert 0 < (factors == 0).double().mean() < 1
 
-        def attend_with_seed(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, mask: Any, *_: Any) -> Tensor:
-            first = -1 if causal_from is None else causal_from
-            tensors = [None if one is None else one.to(DEVICE) for one in (q, k, v1, v2, mask)]
-            return triton_forward(*tensors, first, key == "ij", 0.4, SEED)[0].cpu()
+        def attend_with_seed(*arguments: Any) -> Tensor:
+            *parts, options = arguments
+            tensors = [None if one is None else one.to(DEVICE) for one in (*parts, options.node_mask)]
+            return triton_forward(*tensors, *options.arguments()[1:3], 0.4, SEED)[0].cpu()
 
         exact = attend_with_factors(parts, options, 2, 3, factors)
         right = torch.autograd.grad(exact, present(parts), upstream(exact))
-        found = outcome(attend_with_seed, parts, node_mask, causal_from, key, dtype=torch.float64)
+        found = outcome(attend_with_seed, parts, options)
         assert_close(found, [exact, *right], 1e-13)
 
-    @pytest.mark.parametrize("options", ALL_OPTIONS[::3], ids=str)
-    def test_gradients_with_dropout_by_finite_differences(self, options: Options) -> None:
-        separate = present(random_parts(1, 3, 1, 2, value=options.value))
+    @pytest.mark.parametrize("case", ALL_CASES[::3], ids=str)
+    def test_gradients_with_dropout_by_finite_differences(self, case: Case) -> None:
+        separate = present(random_parts(1, 3, 1, 2, value=case.value))
         parts = [part.detach().to(DEVICE).requires_grad_() for part in separate]
-        node_mask, causal_from, key = options.arguments(1, 3)
-        mask, first = None if node_mask is None else node_mask.to(DEVICE), -1 if causal_from is None else causal_from
+        mask, first, key_is_ij, _, _ = case.options(1, 3).arguments()
+        mask = None if mask is None else mask.to(DEVICE)
 
         def attend_with_seed(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-            return triton_forward(q, k, v1, v2, mask, first, key == "ij", 0.4, SEED)[0]
+            return triton_forward(q, k, v1, v2, mask, first, key_is_ij, 0.4, SEED)[0]
 
         assert torch.autograd.gradcheck(attend_with_seed, parts, fast_mode=True)
 
@@ -361,7 +363,7 @@ class TestKernels:
         results = []
         for seed in (1, 1, 2):
             torch.manual_seed(seed)
-            results.append(triton_attention(q, k, v1, v2, None, None, "lj", 0.5))
+            results.append(TRITON.attend(q, k, v1, v2, Options(dropout_p=0.5)))
         assert torch.equal(results[0], results[1])
         assert not torch.equal(results[0], results[2])
 
@@ -380,15 +382,14 @@ class TestKernels:
             (triton_forward, (*leaves, *options)),
             (triton_backward, (torch.randn_like(out), *parts, out, lse, *options)),
         ):
-            results = torch.library.opcheck(operator.overload, arguments)
-            assert set(results.values()) == {"SUCCESS"}
+            check_operator(operator, *arguments)
 
     def test_under_torch_compile(self) -> None:
         parts = [part.detach().to(DEVICE).requires_grad_() for part in present(random_parts(1, 2, 1, 2))]
 
         def attend_twice(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor) -> Tensor:
-            inner = triton_attention(q, k, v1, v2, None, None, "lj", 0.0)
-            return triton_attention(inner, k, inner, v2, None, 1, "ij", 0.0).square()
+            inner = TRITON.attend(q, k, v1, v2, Options())
+            return TRITON.attend(inner, k, inner, v2, Options(None, 1, "ij")).square()
 
         compiled = torch.compile(attend_twice, backend="aot_eager", fullgraph=True)
         found, expected = compiled(*parts), attend_twice(*parts)

@@ -12,23 +12,33 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer.ops import native, triton
+from edge_transformer.ops import native
 from edge_transformer.ops.attention import ENGINES, KEYS, VALUES
-from edge_transformer.ops.einsum import einsum_attention
-from edge_transformer.ops.kernels import library, unavailable
+from edge_transformer.ops.einsum import EINSUM
+from edge_transformer.ops.engine import Engine, Options
+from edge_transformer.ops.native import NATIVE, library
 
-Attend = Callable[..., Tensor]  # called like einsum_attention
+Attend = Callable[..., Tensor]  # called like `Engine.attend`
 Parts = tuple[Tensor, Tensor, Tensor, Any]  # q, k, v1 and v2, which is None for the value ablation
-needs_kernels = pytest.mark.skipif(unavailable() is not None, reason=unavailable() or "")
-needs_triton = pytest.mark.skipif(triton.unavailable() is not None, reason=str(triton.unavailable()))
-_NEEDS = {"native": needs_kernels, "triton": needs_triton}
+needs_kernels = pytest.mark.skipif(NATIVE.unavailable() is not None, reason=str(NATIVE.unavailable()))
 NAMES = ("output", "gradient of q", "gradient of k", "gradient of v1", "gradient of v2")
 VECTOR_CODES = ("portable", "AVX2", "AVX-512")
-EVERY_ENGINE = [pytest.param(name, marks=_NEEDS.get(name, ())) for name in ENGINES]
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+def device_of(engine: Engine) -> str | None:
+    """A device of this machine whose tensors an engine computes."""
+    return next((name for name in DEVICES if engine.usable_for(torch.empty(0, device=name))), None)
+
+
+EVERY_ENGINE = [
+    pytest.param(name, marks=pytest.mark.skipif(device_of(engine) is None, reason=str(engine.unavailable())))
+    for name, engine in ENGINES.items()
+]
 
 
 @dataclass(frozen=True)
-class Options:
+class Case:
     """One combination of what triangular attention can be asked for."""
 
     masked: bool = False
@@ -40,12 +50,14 @@ class Options:
         words = ["masked"] * self.masked + ["causal"] * self.causal
         return "-".join([*words, f"key_{self.key}", self.value])
 
-    def arguments(self, batch: int, n: int, seed: int = 0) -> tuple[Tensor | None, int | None, str]:
-        """node_mask, causal_from and key for graphs of this size."""
-        return random_mask(batch, n, seed) if self.masked else None, n // 2 if self.causal else None, self.key
+    def options(self, batch: int, n: int, seed: int = 0, dropout_p: float = 0.0) -> Options:
+        """These for graphs of this size."""
+        mask = random_mask(batch, n, seed) if self.masked else None
+        return Options(mask, n // 2 if self.causal else None, self.key, dropout_p)
 
 
-ALL_OPTIONS = [Options(*choice) for choice in product((False, True), (False, True), KEYS, VALUES)]
+ALL_CASES = [Case(*choice) for choice in product((False, True), (False, True), KEYS, VALUES)]
+every_case = pytest.mark.parametrize("case", ALL_CASES, ids=str)
 
 
 def random_mask(batch: int, n: int, seed: int = 0) -> Tensor:
@@ -72,10 +84,10 @@ def present(parts: Sequence[Tensor | None]) -> list[Tensor]:
     return [part for part in parts if part is not None]
 
 
-def outcome(attend: Attend, parts: Parts, *arguments: Any, dropout_p: float = 0.0, dtype: torch.dtype) -> list[Tensor]:
+def outcome(attend: Attend, parts: Parts, options: Options, *, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     """Output and the gradients of the parts at this precision, for a fixed gradient of the output."""
     leaves = [None if part is None else part.detach().to(dtype).requires_grad_() for part in parts]
-    out = attend(*leaves, *arguments, dropout_p)
+    out = attend(*leaves, options)
     return [out.detach(), *torch.autograd.grad(out, present(leaves), upstream(out).to(dtype))]
 
 
@@ -84,9 +96,9 @@ def upstream(out: Tensor) -> Tensor:
     return torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).bfloat16().double()
 
 
-def exact_outcome(parts: Parts, *arguments: Any) -> list[Tensor]:
+def exact_outcome(parts: Parts, options: Options) -> list[Tensor]:
     """What every engine should come close to: the plain equations in float64."""
-    return outcome(einsum_attention, parts, *arguments, dtype=torch.float64)
+    return outcome(EINSUM.attend, parts, options)
 
 
 def worst(found: Tensor, exact: Tensor) -> float:
@@ -111,7 +123,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {  # a contiguous tensor -> one
 
 def usable_vector_codes() -> list[int]:
     """The kinds of vectors that this CPU runs, as the library counts them; none where there is no library."""
-    return [] if unavailable() else list(range(library().edge_transformer_best_isa() + 1))
+    return [] if NATIVE.unavailable() else list(range(library().edge_transformer_best_isa() + 1))
 
 
 @contextmanager
@@ -125,3 +137,10 @@ def vector_code(code: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "Problem", Forced)
         yield
+
+
+def check_operator(op: Any, *arguments: Any) -> None:
+    """PyTorch finds no fault with an operator: neither its schema nor its gradients nor its traces."""
+    results = torch.library.opcheck(op, arguments)
+    assert set(results) >= {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
+    assert set(results.values()) == {"SUCCESS"}

@@ -222,20 +222,13 @@ def usable_engines(engines: Sequence[str], device: str) -> tuple[str, ...]:
     for engine in engines:
         if engine not in ENGINES:
             raise UserError(f"--engine {engine}: unknown; known are {', '.join(ENGINES)}")
-    usable = []
-    for engine in ENGINES:
-        try:
-            resolve_engine(engine, like)
-        except ValueError as error:
-            if engine in engines:
-                raise UserError(f"--engine {engine}: {error}") from error
-            continue
-        interpreted = engine == "triton" and like.device.type == "cpu"  # for tests; its time says nothing
-        if engine in engines or (not engines and not interpreted):
-            usable.append(engine)
-    return tuple(usable)
+        reason = ENGINES[engine].why_not(like)
+        if reason is not None:
+            raise UserError(f'--engine {engine}: engine="{engine}" cannot be used: {reason}')
+    usable = [engine for engine in ENGINES.values() if engine.usable_for(like) and not engine.only_for_tests(like)]
+    return tuple(engine for engine in ENGINES if engine in (engines or [each.name for each in usable]))
 
 
 def _ours() -> str:
     """The engine that runs by default on a CPU."""
-    return resolve_engine("auto", torch.empty(0))
+    return resolve_engine("auto", torch.empty(0)).name

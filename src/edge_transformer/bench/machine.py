@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 
-from ..ops import kernels as native
-from ..ops import triton
 from ..ops.attention import ENGINES, resolve_engine
 
 
@@ -75,22 +73,14 @@ def usable_cores() -> int:
 
 
 def _engine(name: str) -> Engine:
-    if name == "native":
-        reason = native.unavailable()
-        return Engine(
-            reason is None, reason or f"compiled C, {native.vector_code()} vector code, on {native.threads_in_use()}"
-        )
-    if name == "triton":
-        reason = triton.unavailable()
-        return Engine(reason is None, reason or f"Triton {_version('triton')}")
-    notes = {"einsum": "the equations in plain PyTorch, n^3 memory", "blocked": "plain PyTorch, n^2 memory"}
-    return Engine(True, notes[name])
+    reason = ENGINES[name].unavailable()
+    return Engine(reason is None, reason or ENGINES[name].describe())
 
 
 def _auto(like: torch.Tensor) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the hint says stands beside the engine
-        return resolve_engine("auto", like)
+        return resolve_engine("auto", like).name
 
 
 def _version(package: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import DataError, UserError
 from ..io.files import write_text
-from ..nn.config import from_dict
+from ..io.settings import from_dict
 from .sizes import Size
 
 FORMAT = "edge-transformer bench 1"

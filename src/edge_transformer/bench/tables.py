@@ -18,6 +18,7 @@ from ..draw.style import COLOURS, GREY, MARKERS, STYLE, write_figure
 from ..errors import UserError
 from ..io.files import write_text
 from ..io.markdown import code_block, escape
+from ..ops.attention import ENGINES
 from .cases import PARTS, PATIENCE, PEAK
 from .results import Bench, Measurement
 from .sizes import Configuration
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("scaling", "memory")  # the parts that a figure shows
 _BREAK = re.compile(r" (?=×)| (?=\(aim)|(?<=^needs) |(?<=^takes) ")
-_LOOKS = {"einsum": 0, "blocked": 1, "native": 2, "triton": 3}  # an engine looks the same in every figure
+_LOOKS = {name: number for number, name in enumerate(ENGINES)}  # an engine looks the same in every figure
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ ABOUT = {
     "the tokens.",
     "token": "The last token of a graph of n nodes.",
     "seq2seq": "Forward and backward, from tokens to the gradients of all weights, 13 nodes of the source and the rest "
-    "of the target; the *floor* is that of encoder and decoder, whose last layer is read at the loop edges of the "
+    "of the target; the *floor* is that of encoder and decoder, whose last layer is read at the self-edges of the "
     "target alone. The process keeps freed memory.",
     "seq2seq-memory": "Measured as the memory of the attention. *Hidden again* and *layers again* "
     "are the fastest engine with `--recompute hidden` and `--recompute layers`, which have the backward pass compute "
@@ -258,11 +259,11 @@ def _with_parts(bench: Bench) -> str:
 def _how(bench: Bench) -> str:
     machine, settings = bench.machine, bench.settings
     threads = f"{settings['threads']} thread{'s' * (settings['threads'] != 1)}"
-    native = machine["engines"]["native"]["note"]
+    engine = machine["auto"]["CPU float32"]
     return (
         f"On {escape(machine['processor'])} ({machine['cores']} cores, {escape(machine['system'])}), {threads} unless "
         f"said otherwise, PyTorch {escape(machine['torch'])}, Python {machine['python']}, edge-transformer "
-        f"{machine['package']}; engine `native`: {escape(native)}; float32.\n\n"
+        f"{machine['package']}; engine `{engine}`: {escape(machine['engines'][engine]['note'])}; float32.\n\n"
         "What stands in one row ran in turn in one process. Times are medians over rounds after a warm-up; *spread* is "
         "the widest distance of a quartile from its median in that row. Sizes are B graphs of n nodes with edge states "
         "of width d in h heads. Compare ratios, not seconds: those depend on the machine."

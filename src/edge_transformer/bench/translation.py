@@ -8,9 +8,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ..nn.config import EdgeTransformerConfig
 from ..nn.decoder import EdgeSeq2Seq
 from ..nn.encoder import recompute
+from ..nn.layer import EdgeTransformerConfig
 from .sizes import Configuration
 from .timing import Action, Watch
 from .work import STEP, Floor
@@ -119,7 +119,7 @@ def seq2seq_action(configuration: Configuration, dropout: float, engine: str = "
 
 def seq2seq_floor(configuration: Configuration, device: str = "cpu") -> Action:
     """The matrix products of that step: of the encoder, of the decoder, and of its last layer, which is read at the
-    loop edges of the targets alone (q and v1 of their rows, k and v2 of their columns)."""
+    self-edges of the targets alone (q and v1 of their rows, k and v2 of their columns)."""
     size, layers = configuration.size, configuration.layers
     targets = targets_of(configuration)
     encoder = replace(configuration, size=replace(size, n=sources_of(configuration)))
@@ -144,7 +144,7 @@ def _one_after_the_other(actions: list[Floor]) -> Action:
 
 
 def _model(configuration: Configuration, engine: str, device: str) -> tuple[EdgeSeq2Seq, Tensor, Tensor]:
-    """A model in evaluation mode, with sources and targets as long as the size says."""
+    """A model in eval mode, with sources and targets as long as the size says."""
     size = configuration.size
     config = EdgeTransformerConfig(
         dim=size.dim,

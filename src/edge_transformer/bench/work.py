@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..nn.config import EdgeTransformerConfig
 from ..nn.encoder import EdgeTransformer
-from ..ops.attention import triangular_attention
+from ..nn.layer import EdgeTransformerConfig
+from ..ops.attention import ENGINES, triangular_attention
 from .sizes import Configuration, Size
 from .timing import Action, Watch
 
@@ -152,10 +152,8 @@ def two_at_once(first: Action, second: Action) -> Action:
 def expected_bytes(name: str, size: Size, layers: int = 0) -> int:
     """Rather more than the memory that forward and backward will take, to leave out what may not fit."""
     states = 4 * size.edges * size.dim  # one float32 tensor with a vector for every edge
-    if name == "einsum":
-        return (
-            7 * size.n * states // 2 * max(1, layers)
-        )  # the values of all triangles, their gradient and copies of both
+    if name in ENGINES and ENGINES[name].cubic_memory:  # the values of all triangles, their gradient, copies of both
+        return 7 * size.n * states // 2 * max(1, layers)
     if name == FLOYDNET:
         return 6 * 4 * size.triangles * size.heads + 12 * states  # weights and their copies
     return (16 + 20 * layers) * states

@@ -1,6 +1,6 @@
 """A forward pass that keeps what the fast path never stores: the weight of every triangle in every layer.
 
-It follows the plain equations of `attention.einsum` and gives the same numbers as the model's own forward pass.
+It follows the plain equations of `ops.einsum` and gives the same numbers as the model's own forward pass.
 Triangles can be taken away, to see what the answer owes to them.
 """
 
@@ -31,12 +31,11 @@ def trace(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None
     """Run all layers on `[B, n, n, dim]` and keep everything; `removed` as in `run`."""
     states, weights, strengths = [edges], [], []
     for depth in range(encoder.config.layers):
-        layer = _layer(encoder, depth)
-        normed = layer.attention_norm(edges)
-        parts = _project(layer.attention, normed)
+        layer = encoder.layer(depth)
+        normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
         weight = _weights(layer.attention, parts, removed)
         strengths.append(_strengths(layer, edges, normed, parts, weight))
-        edges = layer._finish(edges, normed, _mix(layer.attention, parts, weight))
+        edges = layer.finish(edges, normed, _mix(layer.attention, parts, weight))
         states.append(edges)
         weights.append(weight)
     return Trace(torch.stack(states), torch.stack(weights), torch.stack(strengths))
@@ -50,29 +49,15 @@ def run(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) 
     pivots of edge (i, j) add up to 1 again. An edge without any pivot left gets no update from the attention.
     """
     for depth in range(encoder.config.layers):
-        layer = _layer(encoder, depth)
-        normed = layer.attention_norm(edges)
-        parts = _project(layer.attention, normed)
+        layer = encoder.layer(depth)
+        normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
         weight = _weights(layer.attention, parts, removed)
-        edges = layer._finish(edges, normed, _mix(layer.attention, parts, weight))
+        edges = layer.finish(edges, normed, _mix(layer.attention, parts, weight))
     return edges
 
 
-def _layer(encoder: EdgeTransformer, depth: int) -> EdgeTransformerLayer:
-    layer = encoder.layers[depth % len(encoder.layers)]
-    assert isinstance(layer, EdgeTransformerLayer)
-    return layer
-
-
-def _project(attention: TriangularAttention, normed: Tensor) -> list[Tensor]:
-    """q, k, v1 and, without the value ablation, v2: (B, n, n, h, d) each."""
-    batch, n, _, dim = normed.shape
-    parts = attention.projections(normed).view(batch, n, n, attention.parts, attention.heads, dim // attention.heads)
-    return list(parts.unbind(3))
-
-
-def _weights(attention: TriangularAttention, parts: list[Tensor], removed: Tensor | None) -> Tensor:
-    q, k = parts[:2]
+def _weights(attention: TriangularAttention, parts: Tensor, removed: Tensor | None) -> Tensor:
+    q, k = parts[:, :, :, 0], parts[:, :, :, 1]  # (B, n, n, h, d)
     pattern = "bilhd,bljhd->biljh" if attention.key == "lj" else "bilhd,bijhd->biljh"
     scores = torch.einsum(pattern, q, k) * q.shape[-1] ** -0.5
     if removed is None:
@@ -81,18 +66,17 @@ def _weights(attention: TriangularAttention, parts: list[Tensor], removed: Tenso
     return scores.masked_fill(gone, torch.finfo(scores.dtype).min).softmax(dim=2) * ~gone
 
 
-def _mix(attention: TriangularAttention, parts: list[Tensor], weights: Tensor) -> Tensor:
+def _mix(attention: TriangularAttention, parts: Tensor, weights: Tensor) -> Tensor:
     """The update of every edge: (B, n, n, dim)."""
-    if len(parts) == 3:
-        mixed = torch.einsum("biljh,bilhd->bijhd", weights, parts[2])
+    _, _, v1, *v2 = parts.unbind(3)
+    if v2:
+        mixed = torch.einsum("biljh,bilhd,bljhd->bijhd", weights, v1, v2[0])
     else:
-        mixed = torch.einsum("biljh,bilhd,bljhd->bijhd", weights, parts[2], parts[3])
+        mixed = torch.einsum("biljh,bilhd->bijhd", weights, v1)
     return attention.output(mixed.flatten(-2))
 
 
-def _strengths(
-    layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts: list[Tensor], weights: Tensor
-) -> Tensor:
+def _strengths(layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts: Tensor, weights: Tensor) -> Tensor:
     """How much a triangle adds to the state of its edge: c / (c + x), (B, n, n, n).
 
     c is the length of what the triangle adds, all heads together and through the output projection, and x the length of
@@ -103,12 +87,13 @@ def _strengths(
     output = layer.attention.output.weight
     base = (normed if layer.norm == "released" else edges).norm(dim=-1)  # (B, n, n)
     rows = max(1, CHUNK // max(1, batch * n * n * dim))
+    _, _, v1, *v2 = parts.unbind(3)
     found = []
     for start in range(0, n, rows):
         row = slice(start, start + rows)
-        values = parts[2][:, row, :, None]  # (B, i, l, 1, h, d)
-        if len(parts) == 4:
-            values = values * parts[3][:, None]  # (B, i, l, j, h, d)
+        values = v1[:, row, :, None]  # (B, i, l, 1, h, d)
+        if v2:
+            values = values * v2[0][:, None]  # (B, i, l, j, h, d)
         added = (weights[:, row, ..., None] * values).flatten(-2) @ output.T  # (B, i, l, j, dim)
         length = added.norm(dim=-1)
         found.append(length / (length + base[:, row, None, :]).clamp_min(torch.finfo(length.dtype).tiny))

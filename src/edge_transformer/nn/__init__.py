@@ -1,0 +1,45 @@
+"""Modules of PyTorch: the Edge Transformer, its layers, inputs and heads, and the baselines it is compared with."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import baselines, heads, inputs
+    from .decoder import EdgeSeq2Seq
+    from .encoder import EdgeTransformer, Encoded
+    from .layer import EdgeTransformerConfig, EdgeTransformerLayer, TriangularAttention
+    from .registry import register_encoder
+
+__all__ = [
+    "EdgeSeq2Seq",
+    "EdgeTransformer",
+    "EdgeTransformerConfig",
+    "EdgeTransformerLayer",
+    "Encoded",
+    "TriangularAttention",
+    "baselines",
+    "heads",
+    "inputs",
+    "register_encoder",
+]
+# Imported when they are first asked for: who loads one kind of model does not wait for the others.
+_HOMES = {
+    "EdgeSeq2Seq": "decoder",
+    "EdgeTransformer": "encoder",
+    "EdgeTransformerConfig": "layer",
+    "EdgeTransformerLayer": "layer",
+    "Encoded": "encoder",
+    "TriangularAttention": "layer",
+    "register_encoder": "registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        return value
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

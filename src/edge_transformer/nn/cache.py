@@ -7,20 +7,18 @@ and it has 2n - 1 edges: its column (i, N) and its row (N, j). No pivot is forbi
     row     out_Nj = sum_l softmax_l(q_Nl . k_lj / sqrt(d)) * (v1_Nl * v2_lj)
 
 Each is a sum over n^2 d remembered numbers and n d new ones, so that the cost of a token grows as n^2, not n^3. The
-last layer is read at the loop edge (N, N) alone and remembers nothing. What the others remember lies in memory as
-`decoder_kernel.py` or `decoder_memory.py` wants it, with the sums that they do there.
+last layer is read at the self-edge (N, N) alone and remembers nothing. What the others remember, and the sums over it,
+are in `ops.memory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..ops.attention import packed_triangular_attention, resolve_engine
-from .cache_kernel import NativeMemory
-from .cache_memory import PlainMemory
+from ..ops.memory import Memory
 from .generation import check_rows
 from .layer import EdgeTransformerLayer
 
@@ -32,7 +30,7 @@ class EdgeCache:
 
     def __init__(
         self,
-        layers: Iterable[nn.Module],
+        layers: Sequence[EdgeTransformerLayer],
         source_edges: Tensor,
         node_mask: Tensor | None = None,
         limit: int | None = None,
@@ -45,23 +43,19 @@ class EdgeCache:
             node_mask: bool `[batch, S]`, True for a real node.
             limit: the most target nodes that will be added, where that is known.
         """
-        self._layers = [layer for layer in layers if isinstance(layer, EdgeTransformerLayer)]
+        self._layers = layers
         self.rows, self.sources = source_edges.shape[:2]
         self.steps = 0  # target nodes so far
         self.ends: Tensor | None = None  # what the nodes add to new edges of theirs, for `DecoderInput`: (n, B, ...)
         self._limit = limit
         self._mask = node_mask
         capacity = self.sources + (FIRST_TARGETS if limit is None else min(FIRST_TARGETS, limit))
-        self._remembered: list[NativeMemory | PlainMemory] = []
+        self._remembered: list[Memory] = []
         edges = source_edges
         for layer in self._layers[:-1]:
-            attention = layer.attention
-            normed = layer.attention_norm(edges)
-            parts = attention.projections(normed).unflatten(-1, (attention.parts, attention.heads, -1))
-            remember = NativeMemory if resolve_engine(attention.engine, parts) == "native" else PlainMemory
-            self._remembered.append(remember(attention, parts, capacity))
-            mixed = packed_triangular_attention(parts, node_mask=node_mask, key=attention.key, engine=attention.engine)
-            edges = layer._finish(edges, normed, attention.output(mixed.flatten(-2)))
+            normed, parts = layer.project(edges)
+            self._remembered.append(layer.attention.remember(parts, capacity))
+            edges = layer.finish(edges, normed, layer.mix(parts, node_mask=node_mask))
         self._capacity = capacity
 
     @property
@@ -75,7 +69,7 @@ class EdgeCache:
         return sum(memory.numbers for memory in self._remembered)
 
     def extend(self, edges: Tensor) -> Tensor:
-        """Add a node, and give back the last state of its loop edge, `[batch, dim]`.
+        """Add a node, and give back the last state of its self-edge, `[batch, dim]`.
 
         `edges` has the first state of its edges, `[2n - 1, batch, dim]`: the column (0, N) to (N - 1, N), then the row
         (N, 0) to (N, N).
@@ -87,19 +81,15 @@ class EdgeCache:
         if mask is not None:
             mask = torch.cat([mask, mask.new_ones(self.rows, self.steps)], dim=1)  # (B, n)
         for layer, memory in zip(self._layers, self._remembered, strict=False):
-            attention = layer.attention
-            normed = layer.attention_norm(edges)
-            parts = attention.projections(normed).unflatten(-1, (attention.parts, attention.heads, -1))
-            mixed = memory.extend(parts, mask)  # (2n - 1, B, h, d)
-            edges = layer._finish(edges, normed, attention.output(mixed.flatten(-2)))
-        final = self._layers[-1]
-        normed = final.attention_norm(edges)
-        column = torch.cat([normed[:last], normed[-1:]])  # (n, B, dim)
-        own = normed[-1][:, None]  # (B, 1, dim)
-        update = final.attention.read(
-            own, normed[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], _allowed(mask)
-        )
-        return final._finish(edges[-1][:, None], own, update)[:, 0]
+            edges = layer(edges, mask, memory=memory)
+
+        def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            """Of the row, of the column, and of the self-edge, which ends both."""
+            column = torch.cat([states[:last], states[-1:]])  # (n, B, ...)
+            return states[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], states[-1][:, None]
+
+        allowed = None if mask is None else mask[:, None, :]  # (B, 1, n)
+        return self._layers[-1].read_edges(edges[-1][:, None], edges, pick, allowed)[:, 0]
 
     def reorder(self, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
@@ -119,8 +109,3 @@ class EdgeCache:
         for memory in self._remembered:
             memory.grow(wanted, self.nodes)
         self._capacity = wanted
-
-
-def _allowed(mask: Tensor | None) -> Tensor | None:
-    """Which pivots the one edge read at the end may use, `[B, 1, n]`."""
-    return None if mask is None else mask[:, None, :]

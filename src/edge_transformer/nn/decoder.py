@@ -7,9 +7,9 @@
 With `ends`, which the paper does not have, all of them but those among source nodes also say from the start which words
 they lie between: target nodes by their tokens, source nodes by what the encoder made of them.
 
-Target node 0 stands for the beginning, node t for the t-th token; the loop edge of node t says which token comes next.
+Target node 0 stands for the beginning, node t for the t-th token; the self-edge of node t says which token comes next.
 An edge sees no pivot that comes after both of its nodes. It follows that edges among earlier nodes never change when a
-node arrives: `decoder_cache.py` builds on that.
+node arrives: `cache.py` builds on that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from .cache import EdgeCache
-from .config import EdgeTransformerConfig
 from .encoder import EdgeTransformer
-from .generation import check_decoding, check_pair, check_step
+from .generation import EncoderDecoder, check_decoding, check_pair, check_step
 from .inputs import TokenSequenceInput
-from .layer import EdgeTransformerLayer
+from .layer import EdgeTransformerConfig
 
 
 class DecoderInput(nn.Module):
@@ -47,7 +46,7 @@ class DecoderInput(nn.Module):
     def forward(self, source_edges: Tensor, embedded: Tensor) -> Tensor:
         """The edges of a graph of S source nodes and T target nodes: `[batch, S + T, S + T, dim]`.
 
-        `source_edges` is `[batch, S, S, dim]`, `embedded` has what the loop edges of the target nodes carry,
+        `source_edges` is `[batch, S, S, dim]`, `embedded` has what the self-edges of the target nodes carry,
         `[batch, T, dim]`.
         """
         batch, sources = source_edges.shape[:2]
@@ -82,7 +81,7 @@ class DecoderInput(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The edges of the last of `nodes` nodes, in the order of `EdgeCache`: `[2 * nodes - 1, batch, dim]`.
 
-        `embedded` is what its loop edge carries, `[batch, dim]`; `ends` what earlier nodes add to edges of theirs. The
+        `embedded` is what its self-edge carries, `[batch, dim]`; `ends` what earlier nodes add to edges of theirs. The
         second result is the same with what this node adds: `[nodes, batch, 2 * dim]`.
         """
         node = torch.arange(nodes, device=embedded.device)
@@ -105,10 +104,10 @@ class DecoderInput(nn.Module):
 
 
 class EdgeDecoder(EdgeTransformer):
-    """The stack of the decoder. It is read at the loop edges of the target nodes."""
+    """The stack of the decoder. It is read at the self-edges of the target nodes."""
 
     def read_targets(self, edges: Tensor, sources: int, node_mask: Tensor | None = None) -> Tensor:
-        """The final states of the loop edges of all nodes from `sources` on: `[batch, n - sources, dim]`.
+        """The final states of the self-edges of all nodes from `sources` on: `[batch, n - sources, dim]`.
 
         The same numbers as those of `forward` with `causal_from=sources`, for less work: the last layer computes no
         other edges.
@@ -116,27 +115,26 @@ class EdgeDecoder(EdgeTransformer):
         self._check(edges)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask, sources)
-        last = self.layers[(depth - 1) % len(self.layers)]
-        assert isinstance(last, EdgeTransformerLayer)
-        normed = last.attention_norm(edges)
-        rows, columns = normed[:, sources:], normed[:, :, sources:].transpose(1, 2)  # (B, T, n, dim)
         pivot = torch.arange(edges.shape[1], device=edges.device)
         allowed = ((pivot < sources) | (pivot <= pivot[sources:, None]))[None]  # (1, T, n)
         if node_mask is not None:
             allowed = allowed & node_mask[:, None, :]
-        own = normed.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]  # (B, T, dim)
-        states = edges.diagonal(dim1=1, dim2=2).transpose(1, 2)[:, sources:]
-        update = self._read_layer(last.attention.read, own, rows, columns, allowed)
-        return self.final_norm(last._finish(states, own, update))
+
+        def self_edges(states: Tensor) -> Tensor:
+            return states.diagonal(dim1=1, dim2=2).movedim(-1, 1)[:, sources:]  # (B, T, ...)
+
+        def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return states[:, sources:], states[:, :, sources:].transpose(1, 2), self_edges(states)  # (B, T, n, ...)
+
+        last = self.layer(depth - 1)
+        return self.final_norm(self._read_layer(last.read_edges, self_edges(edges), edges, pick, allowed))
 
     def start(self, source_edges: Tensor, node_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
         """What decoding from this source needs to remember."""
-        assert isinstance(self.config, EdgeTransformerConfig)
-        layers = [self.layers[depth % len(self.layers)] for depth in range(self.config.layers)]
-        return EdgeCache(layers, source_edges, node_mask, limit)
+        return EdgeCache(list(map(self.layer, range(self.config.layers))), source_edges, node_mask, limit)
 
 
-class EdgeSeq2Seq(nn.Module):
+class EdgeSeq2Seq(EncoderDecoder):
     """The encoder-decoder Edge Transformer: sequences of token numbers to sequences of token numbers.
 
     Encoder and decoder have the same shape and weights of their own. Without `target_tokens` both sides have one
@@ -152,6 +150,8 @@ class EdgeSeq2Seq(nn.Module):
     (torch.Size([1, 10]), torch.Size([1, 10]))
     """
 
+    has_edge_states = True
+
     def __init__(
         self,
         config: EdgeTransformerConfig,
@@ -160,7 +160,6 @@ class EdgeSeq2Seq(nn.Module):
         *,
         max_distance: int = 32,
         ends: bool = False,
-        output_bias: bool = False,
         engine: str = "auto",
     ) -> None:
         super().__init__()
@@ -170,19 +169,9 @@ class EdgeSeq2Seq(nn.Module):
         self.decoder_input = DecoderInput(config.dim, max_distance, ends)
         self.encoder = EdgeTransformer(config, engine)
         self.decoder = EdgeDecoder(config, engine)
-        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
+        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=False)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Logits of every token of the target, given the source and the tokens before it, in one parallel pass.
-
-        Args:
-            source: token numbers, `[batch, S]`.
-            target: the right tokens, `[batch, T]`. Shorter targets end with any tokens: none sees a later one.
-            source_mask: bool `[batch, S]`, True for real tokens, where sources of different lengths are padded.
-
-        Returns:
-            `[batch, T, target_tokens]`.
-        """
         check_pair(source, target, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
         before = self.decoder_input.beginning.expand(len(source), 1, -1)
@@ -195,10 +184,6 @@ class EdgeSeq2Seq(nn.Module):
 
     @torch.no_grad()
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
-        """Read the sources, `[batch, S]`, and get ready to decode one token after the other.
-
-        `limit` is how many steps will be made at most, where that is known: no more memory than these need is taken.
-        """
         check_decoding(self, source, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
         state = self.decoder.start(source_edges, source_mask, limit)
@@ -207,16 +192,10 @@ class EdgeSeq2Seq(nn.Module):
 
     @torch.no_grad()
     def step(self, state: EdgeCache, tokens: Tensor | None) -> Tensor:
-        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
         check_step(state.steps, state.rows, tokens)
         embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
         new, state.ends = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded, state.ends)
         return self.output(self.decoder.final_norm(state.extend(new)))
-
-    @torch.no_grad()
-    def reorder(self, state: EdgeCache, index: Tensor) -> None:
-        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        state.reorder(index)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return (self.source_input.tokens if self.target_tokens is None else self.target_tokens)(tokens)

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .config import EdgeTransformerConfig, StackConfig
-from .feed_forward import FeedForward
-from .layer import EdgeTransformerLayer
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 
@@ -113,6 +111,48 @@ class Encoder(Stack, ABC):
             raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
 
 
+class TokenEncoder(Encoder):
+    """An encoder that reads its tokens from the self-edges and looks at no other edges.
+
+    A pair is read as the final states of its two nodes side by side. The edges it answers with are those it was given:
+    it has no other states of pairs.
+    """
+
+    takes_edges: ClassVar[bool] = False
+    has_edge_states: ClassVar[bool] = False
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
+        self.read_dim = 2 * config.dim
+
+    @abstractmethod
+    def encode_nodes(self, nodes: Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """The final states of tokens: `[batch, n, dim] -> [batch, n, dim]`."""
+
+    def encode_tokens(self, nodes: Tensor, node_mask: Tensor | None = None) -> Encoded:
+        """The same as `encode` for tokens without edges: those it answers with are zero, and take no memory."""
+        batch, size, dim = nodes.shape
+        return Encoded(self.encode_nodes(nodes, node_mask), nodes.new_zeros(()).expand(batch, size, size, dim))
+
+    def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
+        """The final states of the nodes, and the edges unchanged."""
+        self._check(edges)
+        return Encoded(self.encode_nodes(edges.diagonal(dim1=1, dim2=2).transpose(1, 2), node_mask), edges)
+
+    def read(
+        self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None
+    ) -> Tensor:
+        """The final states of the two nodes of each pair: `[batch, m, 2] -> [batch, m, 2 * dim]`."""
+        self._check(edges, pairs)
+        return gather_nodes(self.encode(edges, node_mask).nodes, pairs)
+
+
+def gather_nodes(nodes: Tensor, pairs: Tensor) -> Tensor:
+    """The states of the two nodes of each pair side by side: `[B, n, dim]`, `[B, m, 2] -> [B, m, 2 * dim]`."""
+    row = torch.arange(len(nodes), device=nodes.device)[:, None, None]
+    return nodes[row, pairs].flatten(-2)
+
+
 class EdgeTransformer(Encoder):
     """A tied (default) or untied stack of Edge Transformer layers: `[batch, n, n, dim] -> [batch, n, n, dim]`.
 
@@ -131,6 +171,12 @@ class EdgeTransformer(Encoder):
         # A pre-norm stack never normalises its sum of updates, so that it needs one norm at the end.
         self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
+    def layer(self, depth: int) -> EdgeTransformerLayer:
+        """The layer that runs at this depth, counted from 0; tied ones are one and the same."""
+        layer = self.layers[depth % len(self.layers)]
+        assert isinstance(layer, EdgeTransformerLayer)
+        return layer
+
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The final state of every edge."""
         self._check(edges)
@@ -146,9 +192,7 @@ class EdgeTransformer(Encoder):
         self._check(edges, pairs)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
-        last = self.layers[(depth - 1) % len(self.layers)]
-        assert isinstance(last, EdgeTransformerLayer)
-        return self.final_norm(self._read_layer(last.read, edges, pairs, node_mask))
+        return self.final_norm(self._read_layer(self.layer(depth - 1).read, edges, pairs, node_mask))
 
     def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
@@ -161,18 +205,10 @@ class EdgeTransformer(Encoder):
         edges = self._run(edges, first - 1, node_mask)
         found = []
         for depth in range(first, self.config.layers):
-            edges = self._run_layer(self.layers[(depth - 1) % len(self.layers)], edges, node_mask)
+            edges = self._run_layer(self.layer(depth - 1), edges, node_mask)
             found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
-        last = self.layers[(self.config.layers - 1) % len(self.layers)]
-        assert isinstance(last, EdgeTransformerLayer)
-        found.append(self._read_layer(last.read, edges, pairs, node_mask))
+        found.append(self._read_layer(self.layer(self.config.layers - 1).read, edges, pairs, node_mask))
         return self.final_norm(torch.stack(found))
-
-    def read_nodes(self, edges: Tensor, node_mask: Tensor | None = None) -> Tensor:
-        """The final state of every node, that is of its self-edge: `[batch, n, dim]`, for less work than `forward`."""
-        self._check(edges)
-        nodes = torch.arange(edges.shape[1], device=edges.device)
-        return self.read(edges, torch.stack([nodes, nodes], -1).expand(len(edges), -1, -1), node_mask)
 
     def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
         """The final states of nodes and edges; a node's state is that of its self-edge."""
@@ -187,9 +223,7 @@ class EdgeTransformer(Encoder):
         sizes = [(len(edges), edges.shape[1]) for edges in groups]
         states = torch.cat([edges.flatten(0, 2) for edges in groups])  # (edges of all groups, dim)
         for depth in range(self._depth()):
-            layer = self.layers[depth % len(self.layers)]
-            assert isinstance(layer, EdgeTransformerLayer)
-            states = self._run_layer(layer.forward_groups, states, sizes)
+            states = self._run_layer(self.layer(depth), states, None, None, sizes)
         parts = self.final_norm(states).split([batch * n * n for batch, n in sizes])
         return [_with_self_edges(part.view_as(edges)) for part, edges in zip(parts, groups, strict=True)]
 
@@ -197,7 +231,7 @@ class EdgeTransformer(Encoder):
         self, edges: Tensor, layers: int, node_mask: Tensor | None = None, causal_from: int | None = None
     ) -> Tensor:
         for depth in range(layers):
-            edges = self._run_layer(self.layers[depth % len(self.layers)], edges, node_mask, causal_from)
+            edges = self._run_layer(self.layer(depth), edges, node_mask, causal_from)
         return edges
 
 

@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
+
+from .layer import StackConfig
 
 MAX_LENGTH_PENALTY = 5.0  # either way; far more than anybody uses, and nothing overflows
 
 
 class IncrementalDecoder(Protocol):
-    """A model that decodes one token after the other, with a state of its own making that `step` changes in place."""
+    """What decoding needs of a model; see `EncoderDecoder`. The state is of its own making, and `step` changes it."""
 
+    def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> Any: ...
+    def step(self, state: Any, tokens: Tensor | None) -> Tensor: ...
+    def reorder(self, state: Any, index: Tensor) -> None: ...
+
+
+class EncoderDecoder(nn.Module, ABC):
+    """What every encoder-decoder offers: the logits of whole targets, and those of one token after the other."""
+
+    config: StackConfig
+    has_edge_states: ClassVar[bool] = (
+        False  # one that has them, for all pairs of nodes, takes `max_distance` and `ends`
+    )
+
+    @abstractmethod
+    def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """Logits of every token of the target, given the source and the tokens before it, in one parallel pass.
+
+        Args:
+            source: token numbers, `[batch, S]`.
+            target: the right tokens, `[batch, T]`. Shorter targets end with any tokens: none sees a later one.
+            source_mask: bool `[batch, S]`, True for real tokens, where sources of different lengths are padded.
+
+        Returns:
+            `[batch, T, target_tokens]`.
+        """
+
+    @abstractmethod
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> Any:
-        """Read the sources, `[batch, S]`; `limit` is how many steps will be made at most. Gives the state."""
+        """Read the sources, `[batch, S]`, and get ready to decode one token after the other. Gives the state.
 
+        `limit` is how many steps will be made at most, where that is known: no more memory than these need is taken.
+        """
+
+    @abstractmethod
     def step(self, state: Any, tokens: Tensor | None) -> Tensor:
-        """Logits of the next token, `[rows, tokens]`, after one more token of each row; None at the first step."""
+        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
 
+    @torch.no_grad()
     def reorder(self, state: Any, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
+        state.reorder(index)
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,102 @@
-"""One Edge Transformer layer: triangular attention, feed-forward network, norms and residuals."""
+"""One Edge Transformer layer and its configuration: triangular attention, feed-forward network, norms, residuals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..ops.attention import check_engine, grouped_triangular_attention, packed_triangular_attention
+from ..io.settings import require_choice, require_fraction, require_positive
+from ..ops.attention import (
+    KEYS,
+    VALUES,
+    check_engine,
+    grouped_triangular_attention,
+    packed_triangular_attention,
+    resolve_engine,
+)
 from ..ops.dropout import add_dropout
-from .config import EdgeTransformerConfig
-from .feed_forward import FeedForward
-from .recomputing import kept_as_rule
+from ..ops.feed_forward import feed_forward
+from ..ops.memory import Memory
+
+NORMS = ("released", "paper", "pre")
+
+
+class StackConfig(Protocol):
+    """What the configuration of every encoder has: the shape of a stack of layers."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def min_layers(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class EdgeTransformerConfig:
+    """The shape of an Edge Transformer encoder."""
+
+    dim: int
+    heads: int
+    layers: int
+    tied: bool = True  # one set of weights for all layers
+    dropout: float = 0.0
+    ff_factor: int = 4  # hidden units of the feed-forward network, in multiples of dim
+    attention_bias: bool = True
+    norm: str = "released"  # "released" | "paper" | "pre"
+    key: str = "lj"  # "ij" is the attention ablation
+    value: str = "product"  # "left" is the value ablation
+    min_layers: int | None = None  # in training, each call runs a random number of layers, from this many to `layers`
+
+    def __post_init__(self) -> None:
+        require_positive(self, "ff_factor")
+        require_stack(self)
+        require_heads(self)
+        require_choice(self, "norm", NORMS)
+        require_choice(self, "key", KEYS)
+        require_choice(self, "value", VALUES)
+
+
+def require_stack(config: StackConfig) -> None:
+    """Refuse a stack that cannot be built."""
+    require_positive(config, "dim", "layers")
+    if config.min_layers is not None and not 1 <= config.min_layers <= config.layers:
+        raise ValueError(f"min_layers must lie between 1 and layers={config.layers}, but is {config.min_layers}")
+    require_fraction(config, "dropout")
+
+
+def require_heads(config: Any) -> None:
+    """Refuse heads that the states cannot be cut into."""
+    require_positive(config, "heads")
+    if config.dim % config.heads:
+        raise ValueError(f"dim={config.dim} is not divisible by heads={config.heads}")
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+class Triangles(NamedTuple):
+    """The parts of all triangles (i, l, j) of m edges (i, j) of each graph, `[batch, m, n, heads, head_dim]`."""
+
+    q: Tensor  # of edges (i, l)
+    k: Tensor  # of edges (l, j), or of (i, j) for the attention ablation: [batch, m, 1, heads, head_dim]
+    v1: Tensor  # of edges (i, l)
+    v2: Tensor | None  # of edges (l, j)
+    allowed: Tensor | None  # bool [batch, m, n]: which pivots l count
 
 
 class TriangularAttention(nn.Module):
     """Multi-head triangular attention with its projections: `[batch, n, n, dim] -> [batch, n, n, dim]`.
 
-    One matrix product gives q, k, v1 and v2 of all edges.
+    One matrix product gives q, k, v1 and v2 of all edges, the parts.
     """
 
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
@@ -36,75 +113,129 @@ class TriangularAttention(nn.Module):
         nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
-        return self.output(self._mix(self.projections(edges), node_mask, causal_from))
+        return self.mix(self.project(edges), node_mask=node_mask, causal_from=causal_from)
 
-    def forward_groups(self, edges: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
-        """The same for graphs of several sizes, whose edges lie behind each other: `[edges, dim] -> [edges, dim]`.
+    def project(self, edges: Tensor, only: Sequence[int] | None = None) -> Tensor:
+        """q, k, v1 and v2, or `only` some of them by number: `[..., dim] -> [..., parts, heads, head_dim]`."""
+        if only is None:
+            return self.projections(edges).unflatten(-1, (self.parts, self.heads, -1))
+        chosen = list(only)
+        weight = self.projections.weight.unflatten(0, (self.parts, -1))[chosen].flatten(0, 1)
+        bias = None if self.projections.bias is None else self.projections.bias.view(self.parts, -1)[chosen].flatten()
+        return F.linear(edges, weight, bias).unflatten(-1, (len(chosen), self.heads, -1))
 
-        `sizes` has for each group its number of graphs and the number of nodes of each. The products are computed for
-        all groups at once, and only the triangles group by group.
-        """
-        mixed = grouped_triangular_attention(
-            self.projections(edges).unflatten(-1, (self.parts, self.heads, -1)),  # (edges, parts, h, d)
-            sizes,
-            key=self.key,
-            dropout_p=self.dropout_p if self.training else 0.0,
-            engine=self.engine,
-        )
-        return self.output(mixed.flatten(1))
-
-    def _mix(self, projected: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
-        """The attention between the products: `[batch, n, n, parts * dim] -> [batch, n, n, dim]`."""
-        mixed = packed_triangular_attention(
-            projected.unflatten(-1, (self.parts, self.heads, -1)),  # (B, n, n, parts, h, d)
-            node_mask=node_mask,
-            causal_from=causal_from,
-            key=self.key,
-            dropout_p=self.dropout_p if self.training else 0.0,
-            engine=self.engine,
-        )
-        return mixed.flatten(-2)
-
-    def read(
+    def mix(
         self,
-        edges: Tensor,
-        rows: Tensor,
-        columns: Tensor,
-        allowed: Tensor | None,
+        parts: Tensor | Triangles,
+        *,
+        node_mask: Tensor | None = None,
+        causal_from: int | None = None,
+        sizes: Sequence[tuple[int, int]] | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
-        """The update of some edges only, for a last layer of which no more is read: `[batch, m, dim]`.
+        """The attention on parts, and the output projection. The parts, and what becomes of them, are those of
 
-        For each of the m edges (i, j), `rows` has the states of all edges (i, l), `columns` those of all edges (l, j),
-        both `[batch, m, n, dim]`, and `edges` its own, `[batch, m, dim]`. `allowed` is bool `[batch, m, n]`.
+        whole graphs  `[batch, n, n, ...] -> [batch, n, n, dim]`, with `node_mask` and `causal_from`
+        groups        `[edges, ...] -> [edges, dim]`; `sizes` has for each its number of graphs, and of their nodes
+        a new node    `[2n - 1, batch, ...] -> [2n - 1, batch, dim]`; `memory` is of the nodes before it
+        some edges    `Triangles` -> `[batch, m, dim]`
         """
-        dim = rows.shape[-1]
-        heads = (self.heads, dim // self.heads)
-        weight = self.projections.weight.view(self.parts, dim, dim)
-        bias = None if self.projections.bias is None else self.projections.bias.view(self.parts, dim)
-
-        def project(states: Tensor, *parts: int) -> Iterator[Tensor]:
-            chosen = list(parts)
-            chosen_bias = None if bias is None else bias[chosen].flatten()
-            projected = F.linear(states, weight[chosen].flatten(0, 1), chosen_bias)
-            return iter(projected.unflatten(-1, (len(chosen), *heads)).unbind(-3))
-
-        q, v1 = project(rows, 0, 2)  # (B, m, n, h, d)
-        if self.key == "ij":
-            k = next(project(edges, 1)).unsqueeze(2)  # (B, m, 1, h, d)
-            v2 = next(project(columns, 3)) if self.parts == 4 else None
-        elif self.parts == 4:
-            k, v2 = project(columns, 1, 3)
+        dropout_p = self.dropout_p if self.training else 0.0
+        if isinstance(parts, Triangles):
+            mixed = _attend(parts, dropout_p)
+        elif memory is not None:
+            mixed = memory.extend(parts, node_mask)
         else:
-            k, v2 = next(project(columns, 1)), None
-        scores = (q * k).sum(-1) * heads[1] ** -0.5  # (B, m, n, h)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed[..., None], torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=2)
-        if allowed is not None:
-            weights = weights * allowed[..., None]
-        weights = F.dropout(weights, self.dropout_p, self.training)
-        values = v1 if v2 is None else v1 * v2
-        return self.output((weights[..., None] * values).sum(2).flatten(-2))
+            choice: dict[str, Any] = {"key": self.key, "dropout_p": dropout_p, "engine": self.engine}
+            if sizes is None:
+                mixed = packed_triangular_attention(parts, node_mask=node_mask, causal_from=causal_from, **choice)
+            else:
+                mixed = grouped_triangular_attention(parts, sizes, **choice)
+        return self.output(mixed.flatten(-2))
+
+    def remember(self, parts: Tensor, capacity: int) -> Memory:
+        """The memory of a decoder's layer, from the parts of its source nodes, with room for so many nodes."""
+        return resolve_engine(self.engine, parts).memory(parts, self.key, capacity)
+
+
+def _attend(triangles: Triangles, dropout_p: float) -> Tensor:
+    """The plain equations for some edges: `[batch, m, heads, head_dim]`."""
+    q, k, v1, v2, allowed = triangles
+    scores = (q * k).sum(-1) * q.shape[-1] ** -0.5  # (B, m, n, h)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed[..., None], torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=2)
+    if allowed is not None:
+        weights = weights * allowed[..., None]
+    weights = F.dropout(weights, dropout_p)
+    return (weights[..., None] * (v1 if v2 is None else v1 * v2)).sum(2)
+
+
+def _some_parts(parts: Tensor, only: Sequence[int]) -> Tensor:
+    return torch.stack([parts.select(-3, number) for number in only], dim=-3)
+
+
+# --- feed-forward network and residuals -------------------------------------------------------------------------------
+
+
+class FeedForward(nn.Module):
+    """One hidden layer, with ReLU and dropout: `[..., dim] -> [..., dim]`.
+
+    The hidden layer is most of what training keeps of it. Without `keep_hidden` the backward pass computes it again.
+    """
+
+    def __init__(self, dim: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout_p, self.keep_hidden = dropout, True
+        self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+        for layer in (self.hidden, self.output):
+            nn.init.xavier_uniform_(layer.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
+        return feed_forward(x, *weights, self.dropout_p if self.training else 0.0, self.keep_hidden)
+
+
+def add_update(residual: Tensor, update: Tensor, dropout_p: float) -> Tensor:
+    """residual + dropout(update). Nobody else may need the update: it is overwritten where nothing is dropped."""
+    if dropout_p:
+        return add_dropout(residual, update, dropout_p)
+    same = residual.shape == update.shape and residual.dtype == update.dtype
+    return update.add_(residual) if same else residual + update
+
+
+class _Rule(NamedTuple):
+    compute: Callable[[], Tensor]
+    shape: torch.Size
+
+
+@contextmanager
+def kept_as_rule(result: Tensor, compute: Callable[[], Tensor]) -> Iterator[None]:
+    """In this block, operations that need `result` in their backward pass keep how to compute it, not its numbers.
+
+    `compute` must give the same numbers again, from tensors that are kept anyway.
+    """
+    if not result.is_contiguous():
+        raise ValueError("a result that is to be computed again must be contiguous")
+
+    place, numbers = result.data_ptr(), result.numel()  # autograd keeps `pack`, which must not keep the result
+
+    def pack(tensor: Tensor) -> Tensor | _Rule:
+        same = tensor.data_ptr() == place and tensor.numel() == numbers > 0
+        # A contiguous tensor in the place of another has its numbers in the same order, if in another shape.
+        return _Rule(compute, tensor.shape) if same and tensor.is_contiguous() else tensor
+
+    @torch.no_grad()
+    def unpack(packed: Tensor | _Rule) -> Tensor:
+        return packed.compute().view(packed.shape) if isinstance(packed, _Rule) else packed
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        yield
+
+
+# --- the layer --------------------------------------------------------------------------------------------------------
+
+Pick = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 class EdgeTransformerLayer(nn.Module):
@@ -113,6 +244,9 @@ class EdgeTransformerLayer(nn.Module):
     "released"  x = LN(x); x = x + Att(x); x = LN(x); x = x + FFN(x): what the paper's results were computed with
     "paper"     FFN(LN(x + Att(LN(x)))), equation (3)
     "pre"       x = x + Att(LN(x)); x = x + FFN(LN(x)): the common pre-norm Transformer
+
+    It has three steps, `project`, `mix` and `finish`. Encoder, decoder, cache and explanations run these and nothing
+    else, so that a subclass with another step is another layer in all of them.
     """
 
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
@@ -124,55 +258,105 @@ class EdgeTransformerLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.dim)
         self.dropout_p = config.dropout
 
-    def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
-        normed = self.attention_norm(edges)
-        with self._not_kept(normed, self.attention_norm, edges):
-            update = self.attention(normed, node_mask, causal_from)
-        return self._finish(edges, normed, update)
+    def forward(
+        self,
+        edges: Tensor,
+        node_mask: Tensor | None = None,
+        causal_from: int | None = None,
+        sizes: Sequence[tuple[int, int]] | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """All three steps, on edges that lie in one of the ways that `TriangularAttention.mix` lists."""
+        normed, parts = self.project(edges)
+        update = self.mix(parts, node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
+        del parts  # the largest tensor of the layer
+        return self.finish(edges, normed, update)
 
-    def forward_groups(self, edges: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
-        """The same for graphs of several sizes: `[edges, dim] -> [edges, dim]`; see `TriangularAttention`."""
+    def project(self, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """The norm, and q, k, v1 and v2 (the value ablation has no v2) from one product, of any set of edges:
+        `[..., dim] -> [..., dim], [..., parts, heads, head_dim]`.
+        """
         normed = self.attention_norm(edges)
         with self._not_kept(normed, self.attention_norm, edges):
-            update = self.attention.forward_groups(normed, sizes)
-        return self._finish(edges, normed, update)
+            return normed, self.attention.project(normed)
+
+    def mix(self, parts: Tensor | Triangles, **how: Any) -> Tensor:
+        """The update of the edges that the parts belong to, `[..., parts, heads, head_dim] -> [..., dim]`.
+
+        How these lie is told as to `TriangularAttention.mix`.
+        """
+        return self.attention.mix(parts, **how)
+
+    def finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
+        """From the update to the end of the layer, for any set of edges, `[..., dim]` all of them: residuals, norm and
+        feed-forward network. The update may be overwritten.
+        """
+        dropout_p = self.dropout_p if self.training else 0.0
+        edges = add_update(normed if self.norm == "released" else edges, update, dropout_p)
+        normed = self.feed_forward_norm(edges)
+        with self._not_kept(normed, self.feed_forward_norm, edges):
+            update = self.feed_forward(normed)
+        if self.norm == "paper":
+            return F.dropout(update, dropout_p) if dropout_p else update
+        return add_update(normed if self.norm == "released" else edges, update, dropout_p)
 
     def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""
         batch, n, _, dim = edges.shape
-        flat = edges.reshape(batch * n * n, dim)
         start, end = pairs.unbind(-1)  # (B, m)
         graph = torch.arange(batch, device=edges.device)[:, None] * n * n
         pivot = torch.arange(n, device=edges.device)
         row = (graph + start * n)[..., None] + pivot  # (B, m, n): edges (i, l)
         column = (graph + end)[..., None] + pivot * n  # (B, m, n): edges (l, j)
-        own = (graph + start * n + end).flatten()
-        places = torch.cat([row.flatten(), column.flatten(), own])
-        states = flat.index_select(0, places)
-        counts = [row.numel(), column.numel(), own.numel()]
-        rows, columns, chosen = self.attention_norm(states).split(counts)
+        own = graph + start * n + end  # (B, m)
+        places = torch.cat([row.flatten(), column.flatten(), own.flatten()])
+        states = edges.reshape(batch * n * n, dim).index_select(0, places)
         allowed = None
         if node_mask is not None:
             real = node_mask.gather(1, start) & node_mask.gather(1, end)  # (B, m)
             allowed = real[..., None] & node_mask[:, None, :]
-        shape = (*pairs.shape[:2], n, dim)
-        normed = chosen.view(*pairs.shape[:2], dim)
-        update = self.attention.read(normed, rows.view(shape), columns.view(shape), allowed)
-        return self._finish(states[row.numel() + column.numel() :].view_as(normed), normed, update)
 
-    def _finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
-        """From the attention's update to the end of the layer. Works on any set of edges."""
-        edges = self._add(normed if self.norm == "released" else edges, update)
-        normed = self.feed_forward_norm(edges)
-        with self._not_kept(normed, self.feed_forward_norm, edges):
-            update = self.feed_forward(normed)
-        if self.norm == "paper":
-            return F.dropout(update, self.dropout_p, self.training)
-        return self._add(normed if self.norm == "released" else edges, update)
+        def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            parts = states.split([row.numel(), column.numel(), own.numel()])
+            rows, columns, edges = (
+                part.view(*place.shape, *states.shape[1:])
+                for part, place in zip(parts, (row, column, own), strict=True)
+            )
+            return rows, columns, edges
+
+        return self.read_edges(states[row.numel() + column.numel() :].view(*own.shape, dim), states, pick, allowed)
+
+    def read_edges(self, edges: Tensor, states: Tensor, pick: Pick, allowed: Tensor | None = None) -> Tensor:
+        """What `forward` gives for m edges (i, j) of each graph, for a last layer of which no more is read.
+
+        Args:
+            edges: their states, `[batch, m, dim]`.
+            states: those of all edges that their triangles have, `[..., dim]`.
+            pick: takes, of anything that has the first dimensions of `states`, what belongs to the edges (i, l) and to
+                the edges (l, j), `[batch, m, n, ...]` both, and to the edges (i, j) themselves, `[batch, m, ...]`.
+            allowed: bool `[batch, m, n]`, which pivots l count.
+
+        Returns:
+            `[batch, m, dim]`.
+        """
+        attention = self.attention
+        take: Callable[[Tensor, Sequence[int]], Tensor]
+        if type(self).project is EdgeTransformerLayer.project:  # as here, it can be done for some of the parts alone
+            normed = self.attention_norm(states)
+            rows, columns, own = pick(normed)
+            normed, take = own, attention.project
+        else:
+            normed, parts = self.project(states)
+            rows, columns, own = pick(parts)
+            normed, take = pick(normed)[2], _some_parts
+        q, v1 = take(rows, (0, 2)).unbind(-3)  # (B, m, n, h, d)
+        has_v2 = attention.parts == 4
+        if attention.key == "ij":
+            k, *v2 = take(own, (1,)), *(take(columns, (3,)).unbind(-3) if has_v2 else ())  # k: (B, m, 1, h, d)
+        else:
+            k, *v2 = take(columns, (1, 3) if has_v2 else (1,)).unbind(-3)
+        return self.finish(edges, normed, self.mix(Triangles(q, k, v1, v2[0] if v2 else None, allowed)))
 
     def _not_kept(self, normed: Tensor, norm: nn.LayerNorm, edges: Tensor) -> AbstractContextManager[None]:
         """Where hidden layers are not kept for the backward pass, neither are the norms' results."""
         return nullcontext() if self.feed_forward.keep_hidden else kept_as_rule(normed, lambda: norm(edges))
-
-    def _add(self, residual: Tensor, update: Tensor) -> Tensor:
-        return add_dropout(residual, update, self.dropout_p, self.training, fresh=True)

@@ -8,26 +8,21 @@ The update of edge (i, j) mixes a value for every triangle (i, l, j), that is fo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from . import triton
-from .blocked import blocked_attention
-from .einsum import einsum_attention
-from .kernels import unavailable, usable_for
-from .native import native_attention, native_attention_packed
-from .native_groups import native_attention_groups
+from .blocked import BLOCKED
+from .einsum import EINSUM
+from .engine import Engine, Options
+from .native import NATIVE
+from .triton import TRITON
 
 KEYS = ("lj", "ij")
 VALUES = ("product", "left")
-ENGINES: dict[str, Callable[..., Tensor]] = {
-    "einsum": einsum_attention,
-    "blocked": blocked_attention,
-    "native": native_attention,
-    "triton": triton.triton_attention,
-}
+# From the plainest to the fastest: "auto" takes the last one that prefers to compute a tensor.
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (EINSUM, BLOCKED, NATIVE, TRITON)}
 
 
 def triangular_attention(
@@ -53,14 +48,14 @@ def triangular_attention(
         key: "lj" as in the paper; "ij" is its attention ablation (the key comes from the edge that is updated).
         value: "product" as in the paper; "left" is its value ablation (v1 alone; `v2` may be None).
         dropout_p: probability of dropping an attention weight. Give 0 outside training.
-        engine: "auto" or one of `ENGINES`.
+        engine: "auto" or the name of one of `ENGINES`.
 
     Returns:
         `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros.
     """
-    _check(q, k, v1, v2, node_mask, causal_from, key, value, dropout_p)
-    run = ENGINES[resolve_engine(engine, q)]
-    return run(q, k, v1, None if value == "left" else v2, node_mask, causal_from, key, dropout_p)
+    options = Options(node_mask, causal_from, key, dropout_p)
+    _check(q, k, v1, v2, value, options)
+    return resolve_engine(engine, q).attend(q, k, v1, None if value == "left" else v2, options)
 
 
 def packed_triangular_attention(
@@ -74,19 +69,16 @@ def packed_triangular_attention(
 ) -> Tensor:
     """`triangular_attention` of q, k, v1 and v2 in one tensor, `[batch, n, n, 4, heads, head_dim]`; 3 without v2.
 
-    It spares the native engine a copy of their gradients.
+    It spares an engine that knows such tensors a copy of their gradients.
     """
     if parts.dim() != 6 or parts.shape[3] not in (3, 4):
         raise ValueError(
             f"parts must be [batch, n, n, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
         )
     q, k, v1, *v2 = parts.unbind(3)
-    v2_or_none, value = (v2[0], "product") if v2 else (None, "left")
-    _check(q, k, v1, v2_or_none, node_mask, causal_from, key, value, dropout_p)
-    name = resolve_engine(engine, parts)
-    if name == "native":
-        return native_attention_packed(parts, node_mask, causal_from, key, dropout_p)
-    return ENGINES[name](q, k, v1, v2_or_none, node_mask, causal_from, key, dropout_p)
+    options = Options(node_mask, causal_from, key, dropout_p)
+    _check(q, k, v1, v2[0] if v2 else None, "product" if v2 else "left", options)
+    return resolve_engine(engine, parts).attend_packed(parts, options)
 
 
 def grouped_triangular_attention(
@@ -111,14 +103,9 @@ def grouped_triangular_attention(
         raise ValueError(
             f"parts must be [edges={sum(counts)}, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
         )
-    _check_options(key, dropout_p, parts.dtype)
-    if resolve_engine(engine, parts) == "native":
-        return native_attention_groups(parts, sizes, key, dropout_p)
-    mixed = [
-        packed_triangular_attention(part.unflatten(0, (batch, n, n)), key=key, dropout_p=dropout_p, engine=engine)
-        for part, (batch, n) in zip(parts.split(counts), sizes, strict=True)
-    ]
-    return torch.cat([part.flatten(0, 2) for part in mixed])
+    options = Options(key=key, dropout_p=dropout_p)
+    _check_options(options, parts.dtype)
+    return resolve_engine(engine, parts).attend_groups(parts, sizes, options)
 
 
 def check_engine(engine: str) -> None:
@@ -127,40 +114,36 @@ def check_engine(engine: str) -> None:
         raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
 
 
-def resolve_engine(engine: str, like: Tensor) -> str:
-    """The engine that will run for this request on tensors like this one."""
+def resolve_engine(engine: str, like: Tensor) -> Engine:
+    """The engine that runs for this request on tensors like this one."""
     check_engine(engine)
-    if engine == "auto":
-        if like.is_cuda and triton.usable_for(like):
-            return "triton"
-        if usable_for(like):
-            return "native"
-        _hint_at_the_kernels(like)
-        return "blocked"
-    if engine == "native" and not usable_for(like):
-        reason = unavailable() or f"it computes float32 and float64 on the CPU, not {like.dtype} on {like.device}"
-        raise ValueError(f'engine="native" cannot be used: {reason}')
-    if engine == "triton" and not triton.usable_for(like):
-        reason = triton.unavailable() or f"it does not compute {like.dtype} on {like.device}"
-        raise ValueError(f'engine="triton" cannot be used: {reason}')
-    return engine
+    if engine != "auto":
+        reason = ENGINES[engine].why_not(like)
+        if reason is not None:
+            raise ValueError(f'engine="{engine}" cannot be used: {reason}')
+        return ENGINES[engine]
+    for candidate in reversed(ENGINES.values()):
+        if candidate.preferred_for(like):
+            return candidate
+        _hint_at(candidate, like)
+    raise ValueError(f"no engine computes {like.dtype} on {like.device}")
 
 
 _hinted = False
 
 
-def _hint_at_the_kernels(like: Tensor) -> None:
-    """Say once a process that the compiled kernels would compute this tensor, if they were there."""
+def _hint_at(engine: Engine, like: Tensor) -> None:
+    """Say once a process that an engine would compute this tensor faster, if it were there."""
     global _hinted
     if torch.compiler.is_compiling():  # a trace must depend on nothing that changes, and can warn nobody
         return
-    reason = unavailable()
-    if _hinted or reason is None or like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+    reason = engine.unavailable()
+    if _hinted or engine.remedy is None or reason is None or not engine.takes(like):
         return
     _hinted = True
     warnings.warn(
-        f"triangular attention runs in plain PyTorch, which is slower: {reason}. Install a C compiler and install "
-        "the package again; `edge-transformer info` tells more.",
+        f"triangular attention runs in plain PyTorch, which is slower: {reason}. {engine.remedy}; "
+        "`edge-transformer info` tells more.",
         stacklevel=4,
     )
 
@@ -170,14 +153,12 @@ def _check(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
-    node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
     value: str,
-    dropout_p: float,
+    options: Options,
 ) -> None:
     """Refuse what would otherwise fail deep inside an engine, or quietly compute nonsense."""
-    _check_options(key, dropout_p, q.dtype)
+    node_mask, causal_from = options.node_mask, options.causal_from
+    _check_options(options, q.dtype)
     if value not in VALUES:
         raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
     if v2 is None and value == "product":
@@ -207,10 +188,10 @@ def _check(
         raise ValueError(f"causal_from must lie between 0 and n={q.shape[1]}, but is {causal_from}")
 
 
-def _check_options(key: str, dropout_p: float, dtype: torch.dtype) -> None:
-    if key not in KEYS:
-        raise ValueError(f"key={key!r} is not known; choose one of {list(KEYS)}")
-    if not 0.0 <= dropout_p < 1.0:
-        raise ValueError(f"dropout_p must be at least 0 and below 1, but is {dropout_p}")
+def _check_options(options: Options, dtype: torch.dtype) -> None:
+    if options.key not in KEYS:
+        raise ValueError(f"key={options.key!r} is not known; choose one of {list(KEYS)}")
+    if not 0.0 <= options.dropout_p < 1.0:
+        raise ValueError(f"dropout_p must be at least 0 and below 1, but is {options.dropout_p}")
     if not dtype.is_floating_point:
         raise ValueError(f"q, k, v1 and v2 must be floating point, but are {dtype}")

@@ -15,25 +15,23 @@ import torch
 from torch import Tensor
 
 from .einsum import allowed_triangles
-from .gradients import connect, empty_gradients
-from .kernels import draw_seed
-from .operators import operator
+from .engine import Engine, Options
+from .operators import connect, empty_gradients, operator
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
 
 
-def blocked_attention(
-    q: Tensor,
-    k: Tensor,
-    v1: Tensor,
-    v2: Tensor | None,
-    node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
-    dropout_p: float,
-) -> Tensor:
-    """Arguments as in `einsum_attention`."""
-    return blocked_forward(q, k, v1, v2, node_mask, causal_from, key, dropout_p, draw_seed(dropout_p))
+class BlockedEngine(Engine):
+    """Plain PyTorch, a few rows at a time."""
+
+    name = "blocked"
+    about = "plain PyTorch, n^2 memory"
+
+    def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
+        return blocked_forward(q, k, v1, v2, *options.arguments())
+
+
+BLOCKED = BlockedEngine()
 
 
 class _Blocks:
@@ -44,14 +42,14 @@ class _Blocks:
         q: Tensor,
         k: Tensor,
         node_mask: Tensor | None,
-        causal_from: int | None,
-        key: str,
+        causal_from: int,
+        key_is_ij: bool,
         dropout_p: float,
         seed: Tensor | None,
     ) -> None:
-        self.q, self.k, self.key, self.dropout_p = q, k, key, dropout_p
+        self.q, self.k, self.key_is_ij, self.dropout_p = q, k, key_is_ij, dropout_p
         self.seed = 0 if seed is None else int(seed)
-        self.node_mask, self.causal_from = node_mask, causal_from
+        self.node_mask, self.causal_from = node_mask, None if causal_from < 0 else causal_from
         self.scale = q.shape[-1] ** -0.5
 
     def rows(self) -> Iterator[slice]:
@@ -62,10 +60,10 @@ class _Blocks:
 
     def weights(self, rows: slice) -> Tensor:
         """The attention weights of a block before dropout: (B, c, l, j, h)."""
-        if self.key == "lj":
-            scores = torch.einsum("bilhd,bljhd->biljh", self.q[:, rows], self.k)
-        else:
+        if self.key_is_ij:
             scores = torch.einsum("bilhd,bijhd->biljh", self.q[:, rows], self.k[:, rows])
+        else:
+            scores = torch.einsum("bilhd,bljhd->biljh", self.q[:, rows], self.k)
         scores = scores * self.scale
         allowed = allowed_triangles(self.q.shape[1], self.node_mask, self.causal_from, self.q.device, rows)
         if allowed is None:
@@ -94,15 +92,19 @@ def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager
     return contextlib.nullcontext()
 
 
-@operator("blocked_forward")
+def _empty_output(q: Tensor, *rest: Any) -> Tensor:
+    return q.new_empty(tuple(q.shape))
+
+
+@operator("blocked_forward", fake=_empty_output)
 def blocked_forward(
     q: Tensor,
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
     node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
+    causal_from: int,
+    key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
 ) -> Tensor:
@@ -110,7 +112,7 @@ def blocked_forward(
     out = _empty_output(q)
     with _without_autocast(q.device):
         q, k, v1, v2 = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2)
-        blocks = _Blocks(q, k, node_mask, causal_from, key, dropout_p, seed)
+        blocks = _Blocks(q, k, node_mask, causal_from, key_is_ij, dropout_p, seed)
         for rows in blocks.rows():
             weights = blocks.weights(rows)
             keep = blocks.keep(rows, weights)
@@ -124,14 +126,7 @@ def blocked_forward(
     return out
 
 
-def _empty_output(q: Tensor, *rest: Any) -> Tensor:
-    return q.new_empty(tuple(q.shape))
-
-
-blocked_forward.register_fake(_empty_output)
-
-
-@operator("blocked_backward")
+@operator("blocked_backward", fake=empty_gradients)
 def blocked_backward(
     dout: Tensor,
     q: Tensor,
@@ -139,8 +134,8 @@ def blocked_backward(
     v1: Tensor,
     v2: Tensor | None,
     node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
+    causal_from: int,
+    key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -148,7 +143,7 @@ def blocked_backward(
     dtype, n = q.dtype, q.shape[1]
     with _without_autocast(q.device):
         q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
-        blocks = _Blocks(q, k, node_mask, causal_from, key, dropout_p, seed)
+        blocks = _Blocks(q, k, node_mask, causal_from, key_is_ij, dropout_p, seed)
         dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
         dk.zero_()
         dv2.zero_()
@@ -164,12 +159,12 @@ def blocked_backward(
             dv1[:, rows] = (kept[..., None] * dmixed).sum(3)
             if v2 is not None:
                 dv2 += torch.einsum("biljh,bijhd,bilhd->bljhd", kept, dout[:, rows], v1[:, rows])
-            if key == "lj":
-                dq[:, rows] = torch.einsum("biljh,bljhd->bilhd", dscores, k)
-                dk += torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows])
-            else:
+            if key_is_ij:
                 dq[:, rows] = torch.einsum("biljh,bijhd->bilhd", dscores, k[:, rows])
                 dk[:, rows] = torch.einsum("biljh,bilhd->bijhd", dscores, q[:, rows])
+            else:
+                dq[:, rows] = torch.einsum("biljh,bljhd->bilhd", dscores, k)
+                dk += torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows])
     return dq.to(dtype), dk.to(dtype), dv1.to(dtype), dv2.to(dtype)
 
 

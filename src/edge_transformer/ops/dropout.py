@@ -13,26 +13,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .kernels import draw_seed, drop_below, library, usable_for
-from .operators import operator
+from .engine import draw_seed, drop_below
+from .native import NATIVE, library
+from .operators import operator, refuse_gradients
 
-DROPOUT_BLOCK = 4096  # BLOCK in native/elementwise.c
+DROPOUT_BLOCK = 4096  # BLOCK in csrc/elementwise.c
 _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 
 
-def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool, *, fresh: bool = False) -> Tensor:
-    """residual + dropout(x). A `fresh` x is needed by nobody else and may be overwritten."""
-    if not training or p == 0:
-        return x.add_(residual) if fresh and residual.shape == x.shape and residual.dtype == x.dtype else residual + x
-    if not usable_for(x) or residual.shape != x.shape or residual.dtype != x.dtype:
-        return residual + F.dropout(x, p)
-    seed = draw_seed(p)
-    assert seed is not None
-    return _add_dropout(residual, x, p, seed)
+def add_dropout(residual: Tensor, x: Tensor, p: float) -> Tensor:
+    """residual + dropout(x)."""
+    seed = draw_seed(p) if NATIVE.usable_for(x) and residual.shape == x.shape and residual.dtype == x.dtype else None
+    return residual + F.dropout(x, p) if seed is None else _add_dropout(residual, x, p, seed)
 
 
 class _Job(ctypes.Structure):
-    """`dropout_job` in native/elementwise.c, field by field."""
+    """`dropout_job` in csrc/elementwise.c, field by field."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("x", "residual", "to")),
@@ -75,30 +71,22 @@ def _run(
     getattr(library(), f"edge_transformer_{kernel}_{suffix}")(ctypes.byref(job))
 
 
-@operator("add_dropout", device="cpu")
+def _empty(x: Tensor, *rest: Any) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@operator("add_dropout", device="cpu", fake=lambda residual, x, p, seed: _empty(x))
 def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
-    x, residual = x.contiguous(), residual.contiguous()
-    to = torch.empty_like(x)
-    _run("dropout", x, residual, to, p, int(seed))
+    to = _empty(x)
+    _run("dropout", x.contiguous(), residual.contiguous(), to, p, int(seed))
     return to
 
 
-@operator("scale_dropout", device="cpu")
+@operator("scale_dropout", device="cpu", fake=_empty)
 def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    x = x.contiguous()
-    to = torch.empty_like(x)
-    _run("dropout", x, None, to, p, int(seed))
+    to = _empty(x)
+    _run("dropout", x.contiguous(), None, to, p, int(seed))
     return to
-
-
-@_scale_dropout.register_fake
-def _(x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@_add_dropout.register_fake
-def _(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _add_setup(ctx: Any, inputs: tuple[Tensor, Tensor, float, Tensor], output: Tensor) -> None:
@@ -111,5 +99,5 @@ def _add_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None, None]:
     return dy, _scale_dropout(dy, ctx.p, *ctx.saved_tensors), None, None
 
 
-_add_dropout.register_autograd(_add_gradient, setup_context=_add_setup)
-_scale_dropout.refuse_gradients()
+torch.library.register_autograd(_add_dropout, _add_gradient, setup_context=_add_setup)
+refuse_gradients(_scale_dropout)

@@ -9,35 +9,40 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .engine import Engine, Options
 
-def einsum_attention(
-    q: Tensor,
-    k: Tensor,
-    v1: Tensor,
-    v2: Tensor | None,
-    node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
-    dropout_p: float,
-) -> Tensor:
-    """The plain equations. `v2 = None` is the value ablation; see `triangular_attention` for the rest."""
-    n, head_dim = q.shape[1], q.shape[-1]
-    # scores[b, i, l, j, h] = q[b, i, l, h] . k[b, l, j, h] / sqrt(head_dim)
-    pattern = "bilhd,bljhd->biljh" if key == "lj" else "bilhd,bijhd->biljh"
-    scores = torch.einsum(pattern, q, k) * head_dim**-0.5
 
-    allowed = allowed_triangles(n, node_mask, causal_from, q.device)  # (B or 1, n, n, n, 1), or None for all
-    if allowed is None:
-        weights = scores.softmax(dim=2)
-    else:
-        # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
-        weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
-    weights = F.dropout(weights, dropout_p, training=dropout_p > 0)
+class EinsumEngine(Engine):
+    """The plain equations."""
 
-    if v2 is None:
-        return torch.einsum("biljh,bilhd->bijhd", weights, v1)
-    values = torch.einsum("bilhd,bljhd->biljhd", v1, v2)  # (B, n, n, n, h, d): the cost of plain equations
-    return torch.einsum("biljh,biljhd->bijhd", weights, values)
+    name = "einsum"
+    about = "the equations in plain PyTorch, n^3 memory"
+    cubic_memory = True
+
+    def preferred_for(self, tensor: Tensor) -> bool:
+        return False
+
+    def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
+        n, head_dim = q.shape[1], q.shape[-1]
+        # scores[b, i, l, j, h] = q[b, i, l, h] . k[b, l, j, h] / sqrt(head_dim)
+        pattern = "bilhd,bljhd->biljh" if options.key == "lj" else "bilhd,bijhd->biljh"
+        scores = torch.einsum(pattern, q, k) * head_dim**-0.5
+
+        allowed = allowed_triangles(n, options.node_mask, options.causal_from, q.device)  # (B or 1, n, n, n, 1), or all
+        if allowed is None:
+            weights = scores.softmax(dim=2)
+        else:
+            # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
+            weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
+        weights = F.dropout(weights, options.dropout_p, training=options.dropout_p > 0)
+
+        if v2 is None:
+            return torch.einsum("biljh,bilhd->bijhd", weights, v1)
+        values = torch.einsum("bilhd,bljhd->biljhd", v1, v2)  # (B, n, n, n, h, d): the cost of plain equations
+        return torch.einsum("biljh,biljhd->bijhd", weights, values)
+
+
+EINSUM = EinsumEngine()
 
 
 def allowed_triangles(

@@ -1,29 +1,125 @@
-"""The native engine: native/attention.c called through ctypes, registered as PyTorch operators.
+"""The native engine: C without PyTorch or Python headers (csrc/), called through ctypes as operators of PyTorch.
 
 Being operators with fake and autograd registrations, they work under torch.compile, torch.export and gradient
-checkpointing. There is one for separate q, k, v1, v2 and one for the four in a single tensor, as a layer's projection
-gives them: its gradient comes back as a single tensor too, without a copy. native_groups.py has one for graphs of
-several sizes.
+checkpointing. There are three pairs of them, for
+
+    separate  q, k, v1 and v2 on their own
+    packed    the four in a single tensor, as a layer's projection gives them: their gradient is a single tensor too
+    groups    the same for graphs of several sizes, whose edges lie behind each other: a batch without padding has a
+              dozen sizes, and one output and one gradient that every size writes its part of, without a copy
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any, Self
+import importlib.machinery
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .gradients import connect, empty_gradients
-from .kernels import draw_seed, drop_below, library
-from .operators import operator
+from .engine import Engine, Options, drop_below
+from .memory import NativeMemory
+from .operators import connect, empty_gradients, operator
+
+# --- the compiled library ---------------------------------------------------------------------------------------------
+
+VERSION = 5  # of the C interface; the compiled library must say the same
+_VECTOR_CODE = ("portable", "AVX2", "AVX-512")
+
+
+def _load() -> ctypes.CDLL | str:
+    """The compiled library, or why there is none."""
+    folder = Path(__file__).parent
+    paths = [folder / f"_kernels{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES]
+    found = next((path for path in paths if path.exists()), None)
+    if found is None:
+        return "no compiled kernels: there was no working C compiler when the package was installed"
+    try:
+        compiled = ctypes.CDLL(str(found))
+        version = compiled.edge_transformer_version()
+    except (OSError, AttributeError) as error:
+        return f"the compiled kernels cannot be loaded: {error}"
+    if version != VERSION:
+        return f"{found.name} is of version {version}, not {VERSION}: install the package again"
+    compiled.edge_transformer_use_pool(_torch_threads())
+    return compiled
+
+
+def _torch_threads() -> ctypes.c_void_p | None:
+    """The function that runs work on the threads of GNU's OpenMP, which PyTorch's builds for Linux use; None elsewhere.
+
+    A process with a second OpenMP that was loaded before gives that one, which works too.
+    """
+    try:
+        return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
+    except (AttributeError, TypeError):  # not GNU's OpenMP, or a system without a table of all loaded functions
+        return None
+
+
+_LOADED = _load()  # once and here, not at first use: torch.compile cannot trace the loading
+
+
+def library() -> ctypes.CDLL:
+    """The compiled library."""
+    if isinstance(_LOADED, str):
+        raise RuntimeError(_LOADED)
+    return _LOADED
+
+
+def vector_code() -> str:
+    """The kind of vector instructions that this CPU runs."""
+    return _VECTOR_CODE[library().edge_transformer_best_isa()]
+
+
+# --- the engine -------------------------------------------------------------------------------------------------------
+
+
+class NativeEngine(Engine):
+    """Compiled C for the CPU, in O(n^2 head_dim) memory for each (batch, head)."""
+
+    name = "native"
+    about = "compiled C"
+    computes = "float32 and float64 on the CPU"
+    remedy = "Install a C compiler and install the package again"
+
+    def describe(self) -> str:
+        threads = "threads of its own" if _torch_threads() is None else "PyTorch's threads"
+        return f"{self.about}, {vector_code()} vector code, on {threads}"
+
+    def unavailable(self) -> str | None:
+        return _LOADED if isinstance(_LOADED, str) else None
+
+    def takes(self, tensor: Tensor) -> bool:
+        return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+
+    def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
+        return separate_forward(q, k, v1, v2, *options.arguments())[0]
+
+    def attend_packed(self, parts: Tensor, options: Options) -> Tensor:
+        return packed_forward(parts, *options.arguments())[0]
+
+    def attend_groups(self, parts: Tensor, sizes: Sequence[tuple[int, int]], options: Options) -> Tensor:
+        _, _, *choice = options.arguments()
+        return groups_forward(parts, [number for size in sizes for number in size], *choice)[0]
+
+    def memory(self, parts: Tensor, key: str, capacity: int) -> NativeMemory:
+        return NativeMemory(parts, key, capacity, library().edge_transformer_decoding_step)
+
+
+NATIVE = NativeEngine()
+
+
+# --- calls of csrc/attention.c ----------------------------------------------------------------------------------------
 
 SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
+_NAMES = ("q", "k", "v1", "v2")
 
 
 class Problem(ctypes.Structure):
-    """`problem` in native/attention.c, field by field."""
+    """`problem` in csrc/attention.c, field by field."""
 
     _POINTERS = ("q", "k", "v1", "v2", "mask", "out", "soft_max", "dout", "dq", "dk", "dv1", "dv2")
     _STRIDED = ("q", "k", "v1", "v2", "out", "dout", "dq", "dk", "dv1", "dv2")
@@ -38,138 +134,107 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("is_double", "threads", "isa", "padded")),
     ]
 
-    @classmethod
-    def of(
-        cls,
-        dtype: torch.dtype,
-        batch: int,
-        n: int,
-        heads: int,
-        features: int,
-        causal_from: int,
-        key_is_ij: bool,
-        dropout_p: float,
-        seed: int,
-    ) -> Self:
-        """A problem without its tensors."""
-        work = 3 * batch * heads * n**3 * features
-        return cls(
-            scale=features**-0.5,
-            keep_factor=1 / (1 - dropout_p),
-            seed=seed,
-            batch=batch,
-            n=n,
-            heads=heads,
-            features=features,
-            causal_from=causal_from,
-            key_is_ij=key_is_ij,
-            drop_below=drop_below(dropout_p),
-            is_double=dtype == torch.float64,
-            threads=min(torch.get_num_threads(), work // SMALLEST_SHARE),
-            isa=-1,
-        )
 
-
-def native_attention(
-    q: Tensor,
-    k: Tensor,
-    v1: Tensor,
-    v2: Tensor | None,
-    node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
-    dropout_p: float,
-) -> Tensor:
-    """Triangular attention in O(n^2 head_dim) memory for each (batch, head). Arguments as in `einsum_attention`."""
-    arguments = (node_mask, -1 if causal_from is None else causal_from, key == "ij", dropout_p, draw_seed(dropout_p))
-    return separate_forward(q, k, v1, v2, *arguments)[0]
-
-
-def native_attention_packed(
-    parts: Tensor, node_mask: Tensor | None, causal_from: int | None, key: str, dropout_p: float
-) -> Tensor:
-    """The same for `[batch, n, n, 3 or 4, heads, head_dim]`: q, k, v1 and, but for the value ablation, v2."""
-    arguments = (node_mask, -1 if causal_from is None else causal_from, key == "ij", dropout_p, draw_seed(dropout_p))
-    return packed_forward(parts, *arguments)[0]
-
-
-def _call(
+def _run(
     function: str,
-    tensors: dict[str, Tensor | None],
-    node_mask: Tensor | None,
+    tensors: Mapping[str, Tensor],
     soft_max: Tensor,
-    causal_from: int,
-    key_is_ij: bool,
-    dropout_p: float,
-    seed: Tensor | None,
+    choice: tuple[Tensor | None, int, bool, float, Tensor | None],
+    sizes: Sequence[int] = (),
 ) -> None:
-    q = tensors["q"]
-    assert q is not None
-    batch, n, _, heads, features = q.shape
-    number = 0 if seed is None else int(seed)
-    problem = Problem.of(q.dtype, batch, n, heads, features, causal_from, key_is_ij, dropout_p, number)
-    problem.soft_max = soft_max.data_ptr()
-    problem.mask = None if node_mask is None else node_mask.data_ptr()
+    """Compute "forward" or "backward". Tensors by their names in C are all `[batch, n, n, heads, features]`, or all
+    `[edges, heads, features]` for groups of graphs, whose numbers and nodes are `sizes`.
+    """
+    node_mask, causal_from, key_is_ij, dropout_p, seed = choice
+    *edges, heads, features = tensors["q"].shape
+    is_grouped = len(edges) == 1
+    batch, n = (0, 0) if is_grouped else edges[:2]
+    mask = None if node_mask is None else node_mask.contiguous()
+    threads = torch.get_num_threads()
+    problem = Problem(
+        mask=None if mask is None else mask.data_ptr(),
+        soft_max=soft_max.data_ptr(),
+        scale=features**-0.5,
+        keep_factor=1 / (1 - dropout_p),
+        seed=0 if seed is None else int(seed),
+        batch=batch,
+        n=n,
+        heads=heads,
+        features=features,
+        causal_from=causal_from,
+        key_is_ij=key_is_ij,
+        drop_below=drop_below(dropout_p),
+        is_double=soft_max.dtype == torch.float64,
+        threads=threads if is_grouped else min(threads, 3 * batch * heads * n**3 * features // SMALLEST_SHARE),
+        isa=-1,
+    )
     for name, tensor in tensors.items():
-        if tensor is not None:
-            setattr(problem, name, tensor.data_ptr())
-            setattr(problem, f"{name}_stride", (ctypes.c_int64 * 4)(*tensor.stride()[:4]))
-    run_kernel(function, problem)
-
-
-def run_kernel(function: str, problem: Problem, *more: Any) -> None:
-    """Call a function of native/attention.c."""
-    if getattr(library(), f"edge_transformer_{function}")(ctypes.byref(problem), *more):
+        setattr(problem, name, tensor.data_ptr())
+        # The strides of graphs and rows differ from group to group: C finds them from those of edges.
+        setattr(problem, f"{name}_stride", ((0, 0) if is_grouped else ()) + tensor.stride()[:-1])
+    groups: tuple[Any, ...] = ()
+    if is_grouped:
+        count, share = ctypes.c_int64(len(sizes) // 2), ctypes.c_int64(SMALLEST_SHARE)
+        groups = (ctypes.c_int64 * len(sizes))(*sizes), count, share
+        function = f"groups_{function}"
+    if getattr(library(), f"edge_transformer_{function}")(ctypes.byref(problem), *groups):
         raise MemoryError("triangular attention ran out of memory")
 
 
-def _readable(tensor: Tensor | None) -> Tensor | None:
-    """The kernel reads any strides but needs the features of an edge side by side."""
-    return tensor if tensor is None or tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+def _named(parts: Sequence[Tensor | None], prefix: str = "") -> dict[str, Tensor]:
+    """q, k, v1 and, where there is one, v2, by their names in C."""
+    return {f"{prefix}{name}": part for name, part in zip(_NAMES, parts, strict=False) if part is not None}
 
 
-def _forward(
-    tensors: Sequence[Tensor | None],
-    node_mask: Tensor | None,
-    causal_from: int,
-    key_is_ij: bool,
-    dropout_p: float,
-    seed: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    q, k, v1, v2 = map(_readable, tensors)
-    assert q is not None
-    out = torch.empty(q.shape, dtype=q.dtype)
-    soft_max = q.new_zeros(q.shape[0], q.shape[3], 2, q.shape[1], q.shape[2])
-    mask = None if node_mask is None else node_mask.contiguous()
-    named = {"q": q, "k": k, "v1": v1, "v2": v2, "out": out}
-    _call("forward", named, mask, soft_max, causal_from, key_is_ij, dropout_p, seed)
+def _readable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """C reads any strides but needs the features of an edge side by side."""
+    return {
+        name: tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+        for name, tensor in tensors.items()
+    }
+
+
+def _forward(parts: Sequence[Tensor | None], choice: Any, sizes: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    tensors = _readable(_named(parts))
+    out, soft_max = _empty_results(tensors["q"])
+    _run("forward", {**tensors, "out": out}, soft_max.zero_(), choice, sizes)
     return out, soft_max
 
 
 def _backward(
     dout: Tensor,
-    tensors: Sequence[Tensor | None],
+    parts: Sequence[Tensor | None],
     gradients: Sequence[Tensor | None],
     out: Tensor,
     soft_max: Tensor,
-    node_mask: Tensor | None,
-    causal_from: int,
-    key_is_ij: bool,
-    dropout_p: float,
-    seed: Tensor | None,
+    choice: Any,
+    sizes: Sequence[int] = (),
 ) -> None:
-    q, k, v1, v2 = map(_readable, tensors)
-    dq, dk, dv1, dv2 = gradients
-    mask = None if node_mask is None else node_mask.contiguous()
-    named = {"q": q, "k": k, "v1": v1, "v2": v2, "out": out, "dout": _readable(dout)}
-    named |= {"dq": dq, "dk": dk, "dv1": dv1, "dv2": dv2}
-    _call("backward", named, mask, soft_max, causal_from, key_is_ij, dropout_p, seed)
+    """Write the gradients of the parts that there are."""
+    tensors = _readable({**_named(parts), "dout": dout})
+    written = {f"d{name}": gradient for name, gradient in _named(gradients).items() if name in tensors}
+    _run("backward", {**tensors, "out": out, **written}, soft_max, choice, sizes)
+
+
+def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """Room for the output, and for what its soft-max subtracted and multiplied with: two numbers an edge and head."""
+    *edges, heads, _ = shape = tuple(q.shape)
+    grid = (edges[0] * heads * 2,) if len(edges) == 1 else (edges[0], heads, 2, *edges[1:])
+    return q.new_empty(shape), q.new_empty(grid)
+
+
+def _empty_results_of_parts(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _empty_results(parts.select(-3, 0))
+
+
+def _empty_gradient(dout: Tensor, parts: Tensor, *rest: Any) -> Tensor:
+    return parts.new_empty(tuple(parts.shape))
 
 
 # --- operators on separate tensors --------------------------------------------------------------------------------
 
 
-@operator("separate_forward", device="cpu")
+@operator("separate_forward", device="cpu", fake=_empty_results)
 def separate_forward(
     q: Tensor,
     k: Tensor,
@@ -182,16 +247,10 @@ def separate_forward(
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
-    return _forward((q, k, v1, v2), node_mask, causal_from, key_is_ij, dropout_p, seed)
+    return _forward((q, k, v1, v2), (node_mask, causal_from, key_is_ij, dropout_p, seed))
 
 
-@separate_forward.register_fake
-def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    batch, n, _, heads, features = q.shape
-    return q.new_empty(batch, n, n, heads, features), q.new_empty(batch, heads, 2, n, n)
-
-
-@operator("separate_backward", device="cpu")
+@operator("separate_backward", device="cpu", fake=empty_gradients)
 def separate_backward(
     dout: Tensor,
     q: Tensor,
@@ -207,43 +266,23 @@ def separate_backward(
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
-    gradients = (dq, dk, dv1, None if v2 is None else dv2)
-    _backward(dout, (q, k, v1, v2), gradients, out, soft_max, node_mask, causal_from, key_is_ij, dropout_p, seed)
-    return dq, dk, dv1, dv2
-
-
-connect(separate_forward, separate_backward)
+    made = empty_gradients(dout, q, k, v1, v2)
+    _backward(dout, (q, k, v1, v2), made, out, soft_max, (node_mask, causal_from, key_is_ij, dropout_p, seed))
+    return made
 
 
 # --- operators on one packed tensor -------------------------------------------------------------------------------
 
 
-def _split(parts: Tensor) -> list[Tensor | None]:
-    """q, k, v1 and v2 (None where there are three parts) as views."""
-    return [*parts.unbind(3), *((None,) if parts.shape[3] == 3 else ())]
-
-
-@operator("packed_forward", device="cpu")
+@operator("packed_forward", device="cpu", fake=_empty_results_of_parts)
 def packed_forward(
-    parts: Tensor,
-    node_mask: Tensor | None,
-    causal_from: int,
-    key_is_ij: bool,
-    dropout_p: float,
-    seed: Tensor | None,
+    parts: Tensor, node_mask: Tensor | None, causal_from: int, key_is_ij: bool, dropout_p: float, seed: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
-    return _forward(_split(parts), node_mask, causal_from, key_is_ij, dropout_p, seed)
+    return _forward(parts.unbind(3), (node_mask, causal_from, key_is_ij, dropout_p, seed))
 
 
-@packed_forward.register_fake
-def _(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    batch, n, _, _, heads, features = parts.shape
-    return parts.new_empty(batch, n, n, heads, features), parts.new_empty(batch, heads, 2, n, n)
-
-
-@operator("packed_backward", device="cpu")
+@operator("packed_backward", device="cpu", fake=_empty_gradient)
 def packed_backward(
     dout: Tensor,
     parts: Tensor,
@@ -256,29 +295,41 @@ def packed_backward(
     seed: Tensor | None,
 ) -> Tensor:
     """The gradient of the parts."""
-    gradient = torch.empty(parts.shape, dtype=parts.dtype)
-    options = (node_mask, causal_from, key_is_ij, dropout_p, seed)
-    _backward(dout, _split(parts), _split(gradient), out, soft_max, *options)
-    return gradient
+    made = _empty_gradient(dout, parts)
+    choice = (node_mask, causal_from, key_is_ij, dropout_p, seed)
+    _backward(dout, parts.unbind(3), made.unbind(3), out, soft_max, choice)
+    return made
 
 
-@packed_backward.register_fake
-def _(dout: Tensor, parts: Tensor, *rest: Any) -> Tensor:
-    return parts.new_empty(tuple(parts.shape))
+# --- operators on groups of graphs --------------------------------------------------------------------------------
 
 
-def _packed_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    parts, node_mask, *ctx.options, seed = inputs
-    ctx.save_for_backward(parts, *output, node_mask, seed)
-    ctx.set_materialize_grads(False)
+@operator("groups_forward", device="cpu", fake=_empty_results_of_parts)
+def groups_forward(
+    parts: Tensor, sizes: Sequence[int], key_is_ij: bool, dropout_p: float, seed: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Output, and what its soft-max subtracted and multiplied with: two numbers an edge and head."""
+    return _forward(parts.unbind(1), (None, -1, key_is_ij, dropout_p, seed), sizes)
 
 
-def _packed_gradient(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    if dout is None:
-        return (None,) * 6
-    parts, out, soft_max, node_mask, seed = ctx.saved_tensors
-    return packed_backward(dout, parts, out, soft_max, node_mask, *ctx.options, seed), *(None,) * 5
+@operator("groups_backward", device="cpu", fake=_empty_gradient)
+def groups_backward(
+    dout: Tensor,
+    parts: Tensor,
+    out: Tensor,
+    soft_max: Tensor,
+    sizes: Sequence[int],
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
+) -> Tensor:
+    """The gradient of the parts."""
+    made = _empty_gradient(dout, parts)
+    choice = (None, -1, key_is_ij, dropout_p, seed)
+    _backward(dout, parts.unbind(1), made.unbind(1), out, soft_max, choice, sizes)
+    return made
 
 
-packed_forward.register_autograd(_packed_gradient, setup_context=_packed_setup)
-packed_backward.refuse_gradients()
+connect(separate_forward, separate_backward)
+connect(packed_forward, packed_backward, tensors=1)
+connect(groups_forward, groups_backward, tensors=1)

@@ -10,42 +10,72 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+from torch import Tensor
+from torch._ops import OpOverload
 
 _NAMESPACE = "edge_transformer"
 
 
-class Operator:
-    """A function that PyTorch knows as an operator. It changes none of its arguments and returns new tensors only."""
+def operator(
+    name: str, *, fake: Callable[..., Any], device: str = "default"
+) -> Callable[[Callable[..., Any]], OpOverload]:
+    """Make a function an operator, for one kind of device or for all.
 
-    def __init__(self, name: str, function: Callable[..., Any], device: str) -> None:
-        self._name = f"{_NAMESPACE}::{name}"
-        self.__doc__ = function.__doc__
+    The function changes none of its arguments and returns new tensors only. `fake` makes results of the right kind
+    without computing them, for tracing. What is defined is PyTorch's own object: a call passes through nothing else.
+    """
+
+    def define(function: Callable[..., Any]) -> OpOverload:
+        full = f"{_NAMESPACE}::{name}"
         schema = torch.library.infer_schema(function, mutates_args=())
-        torch.library.define(self._name, schema, tags=(torch.Tag.pt2_compliant_tag,))
-        torch.library.impl(self._name, device, function)
-        self.overload: torch._ops.OpOverload = getattr(getattr(torch.ops, _NAMESPACE), name).default
+        torch.library.define(full, schema, tags=(torch.Tag.pt2_compliant_tag,))
+        torch.library.impl(full, device, function)
+        torch.library.register_fake(full, fake)
+        return getattr(getattr(torch.ops, _NAMESPACE), name).default
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self.overload(*arguments)
-
-    def register_fake(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` makes results of the right kind without computing them, for tracing."""
-        torch.library.register_fake(self._name, function)
-        return function
-
-    def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
-        """`backward` gives the gradients of the arguments from what `setup_context` kept of a run."""
-        torch.library.register_autograd(self._name, backward, setup_context=setup_context)
-
-    def refuse_gradients(self) -> None:
-        """Going back through this operator is an error: without this, PyTorch would take its gradient for zero."""
-
-        def refuse(ctx: Any, *gradients: Any) -> NoReturn:
-            raise RuntimeError(f"{self._name} has no gradient of its own: second derivatives cannot be computed")
-
-        torch.library.register_autograd(self._name, refuse)
+    return define
 
 
-def operator(name: str, device: str = "default") -> Callable[[Callable[..., Any]], Operator]:
-    """Make a function an operator, for one kind of device or for all."""
-    return lambda function: Operator(name, function, device)
+def connect(forward: OpOverload, backward: OpOverload, tensors: int = 4, keeps_results: bool = True) -> None:
+    """Let `backward` compute the gradients of `forward`.
+
+    `forward` takes so many tensors with gradients, of which the last may be None, and then options. `backward` takes
+    the gradient of the first result, these tensors, the results of `forward` where it keeps them, and the options.
+    """
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.inputs = len(inputs)
+        given = (*inputs[:tensors], *(output if keeps_results else ()), *inputs[tensors:])
+        ctx.options = [None if isinstance(value, Tensor) else value for value in given]
+        ctx.save_for_backward(*(value if isinstance(value, Tensor) else None for value in given))
+        ctx.set_materialize_grads(False)
+
+    def gradients(ctx: Any, dout: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        if dout is None:
+            return (None,) * ctx.inputs
+        pairs = zip(ctx.saved_tensors, ctx.options, strict=True)
+        given = [option if tensor is None else tensor for tensor, option in pairs]
+        made = backward(dout, *given)
+        made = [made] if isinstance(made, Tensor) else made
+        of_tensors = (None if tensor is None else one for tensor, one in zip(given[:tensors], made, strict=True))
+        return *of_tensors, *(None,) * (ctx.inputs - tensors)
+
+    torch.library.register_autograd(forward, gradients, setup_context=keep)
+    refuse_gradients(backward)
+
+
+def refuse_gradients(op: OpOverload) -> None:
+    """Going back through this operator is an error: without this, PyTorch would take its gradient for zero."""
+
+    def refuse(ctx: Any, *gradients: Any) -> NoReturn:
+        raise RuntimeError(f"{op.name()} has no gradient of its own: second derivatives cannot be computed")
+
+    torch.library.register_autograd(op, refuse)
+
+
+def empty_gradients(
+    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Room for the gradients of q, k, v1 and v2; the last is empty where there is no v2."""
+    shape = tuple(q.shape)
+    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)

@@ -12,14 +12,14 @@ import functools
 import importlib
 import importlib.util
 import os
+from importlib import metadata
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .gradients import connect, empty_gradients
-from .kernels import drop_below
-from .operators import operator
+from .engine import Engine, Options, drop_below
+from .operators import connect, empty_gradients, operator
 from .triton_kernels import with_triton
 
 _OLDEST = (3, 3)  # version of Triton whose kernels take tuples
@@ -37,38 +37,39 @@ def _find() -> str | None:
 _MISSING = _find()  # once and here, not at first use: torch.compile cannot trace the search
 
 
-def unavailable() -> str | None:
-    """Why this engine cannot be used here; None where it can."""
-    if _MISSING is None and not _INTERPRETED and not torch.cuda.is_available():
-        return "there is no CUDA device (TRITON_INTERPRET=1 runs the kernels without one, slowly)"
-    return _MISSING
+class TritonEngine(Engine):
+    """Kernels for GPUs, in O(n^2 head_dim) memory for each (batch, head)."""
+
+    name = "triton"
+    about = "kernels for GPUs"
+    computes = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES) + " on a GPU"
+
+    def describe(self) -> str:
+        try:
+            return f"Triton {metadata.version('triton')}"
+        except metadata.PackageNotFoundError:  # packaged under another name
+            return "Triton"
+
+    def unavailable(self) -> str | None:
+        if _MISSING is None and not _INTERPRETED and not torch.cuda.is_available():
+            return "there is no CUDA device (TRITON_INTERPRET=1 runs the kernels without one, slowly)"
+        return _MISSING
+
+    def takes(self, tensor: Tensor) -> bool:
+        return (tensor.is_cuda or self.only_for_tests(tensor)) and tensor.dtype in DTYPES
+
+    def preferred_for(self, tensor: Tensor) -> bool:
+        return tensor.is_cuda and self.usable_for(tensor)
+
+    def only_for_tests(self, tensor: Tensor) -> bool:
+        return _INTERPRETED and tensor.device.type == "cpu"
+
+    def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
+        # The seed is drawn where the kernels read it, so that nothing waits for the GPU.
+        return triton_forward(q, k, v1, v2, *options.arguments(q.device))[0]
 
 
-def usable_for(tensor: Tensor) -> bool:
-    """Whether the engine is there and computes this kind of tensor; on the CPU, only if kernels are interpreted."""
-    device = tensor.device.type == "cuda" or (_INTERPRETED and tensor.device.type == "cpu")
-    return device and tensor.dtype in DTYPES and unavailable() is None
-
-
-def triton_attention(
-    q: Tensor,
-    k: Tensor,
-    v1: Tensor,
-    v2: Tensor | None,
-    node_mask: Tensor | None,
-    causal_from: int | None,
-    key: str,
-    dropout_p: float,
-) -> Tensor:
-    """Triangular attention in O(n^2 head_dim) memory for each (batch, head). Arguments as in `einsum_attention`."""
-    if not usable_for(q):
-        kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        reason = unavailable() or f"it computes {kinds} on a GPU, not {q.dtype} on {q.device}"
-        raise ValueError(f'engine="triton" cannot be used: {reason}')
-    # The seed is drawn where the kernels read it, so that nothing waits for the GPU.
-    seed = torch.randint(2**62, (1,), device=q.device) if dropout_p > 0 else None
-    arguments = (node_mask, -1 if causal_from is None else causal_from, key == "ij", dropout_p, seed)
-    return triton_forward(q, k, v1, v2, *arguments)[0]
+TRITON = TritonEngine()
 
 
 # --- compiling and launching the kernels ---------------------------------------------------------------------------
@@ -167,7 +168,17 @@ def _launch(
 # --- operators of PyTorch -----------------------------------------------------------------------------------------
 
 
-@operator("triton_forward")
+def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    batch, n, _, heads, head_dim = q.shape
+    return q.new_empty(batch, n, n, heads, head_dim), q.new_empty(batch, heads, n, n, dtype=_sums(q))
+
+
+def _sums(q: Tensor) -> torch.dtype:
+    """The number type that sums are computed in."""
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
+
+
+@operator("triton_forward", fake=_empty_results)
 def triton_forward(
     q: Tensor,
     k: Tensor,
@@ -187,20 +198,7 @@ def triton_forward(
     return out, lse
 
 
-def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    batch, n, _, heads, head_dim = q.shape
-    return q.new_empty(batch, n, n, heads, head_dim), q.new_empty(batch, heads, n, n, dtype=_sums(q))
-
-
-def _sums(q: Tensor) -> torch.dtype:
-    """The number type that sums are computed in."""
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
-
-
-triton_forward.register_fake(_empty_results)
-
-
-@operator("triton_backward")
+@operator("triton_backward", fake=empty_gradients)
 def triton_backward(
     dout: Tensor,
     q: Tensor,

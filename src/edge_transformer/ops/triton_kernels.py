@@ -31,7 +31,7 @@ float64 = Any  # a number that Triton should not round to float32
 
 
 def _mix64(x: tensor) -> tensor:
-    """As in native/random.h."""
+    """As in csrc/random.h."""
     x = x + 0x9E3779B97F4A7C15
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB
@@ -39,14 +39,14 @@ def _mix64(x: tensor) -> tensor:
 
 
 def _mix32(x: tensor) -> tensor:
-    """As in native/random.h."""
+    """As in csrc/random.h."""
     x = (x ^ (x >> 16)) * 0x85EBCA6B
     x = (x ^ (x >> 13)) * 0xC2B2AE35
     return x ^ (x >> 16)
 
 
 def _kept(seed: tensor, drop_limit: tensor, bh: tensor, n: tensor, i: tensor, pivot: tensor, j: tensor) -> tensor:
-    """Which weights dropout keeps. Only the seed and the place decide, in the way of native/attention_kernel.h."""
+    """Which weights dropout keeps. Only the seed and the place decide, in the way of csrc/attention_kernel.h."""
     of_head = _mix64(tl.load(seed).to(tl.uint64) ^ _mix64(bh.to(tl.uint64)))
     of_edge = _mix64(of_head + tl.cast(i, tl.uint64) * n.to(tl.uint64) + tl.cast(pivot, tl.uint64)).to(tl.uint32)
     return _mix32(of_edge + tl.cast(j, tl.uint32) * 0x9E3779B9) >= drop_limit.to(tl.uint32)

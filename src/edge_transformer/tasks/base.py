@@ -20,10 +20,10 @@ from ..data.jsonl import jsonl_files, read_jsonl
 from ..errors import UserError
 from ..io.files import fingerprint, replacing, write_json
 from ..io.records import Record, read_record
+from ..io.settings import from_dict, to_dict
 from ..io.streams import answered, never, read_json, read_json_lines
-from ..nn.baselines import KINDS, Kind
-from ..nn.config import from_dict, to_dict
 from ..nn.encoder import Encoder
+from ..nn.registry import find_encoder
 
 Progress = Callable[[int], None]
 STREAM_ROWS = 256  # rows collected from a stream before they are answered
@@ -45,7 +45,7 @@ class TaskModel(nn.Module, ABC):
 
     # A frozen dataclass: settings in the `model:` section of a preset that are not those of the encoder.
     Options: ClassVar[type] = NoOptions
-    kinds: ClassVar[Mapping[str, Kind]] = KINDS  # what `model.kind` may be
+    reads: ClassVar[str] = "graphs"  # of `nn.registry`: which encoders `model.kind` may name
     task: str = ""  # the name it is registered by; training and loading set it
     folder: Path | None = None  # where it was loaded from, or trained
     _record: Record | None = None
@@ -264,9 +264,9 @@ class TaskData(ABC):
         return self.evaluation_rows()
 
 
-def encoder_config(settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS) -> Any:
+def encoder_config(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> Any:
     """The checked configuration of the encoder that a preset's `model:` section describes."""
-    config = _kind(settings.get("kind", DEFAULT_KIND), kinds).config
+    config = find_encoder(settings.get("kind", DEFAULT_KIND), reads).config
     others = {"kind"} | (_names(options) - _names(config))  # what both name goes to both
     return from_dict(config, {name: value for name, value in settings.items() if name not in others}, "model")
 
@@ -276,33 +276,26 @@ def model_options(settings: Mapping[str, Any], options: type[Options]) -> Option
     return from_dict(options, {name: value for name, value in settings.items() if name in _names(options)}, "model")
 
 
-def model_settings(
-    settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS
-) -> dict[str, Any]:
+def model_settings(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> dict[str, Any]:
     """A preset's `model:` section with every default filled in."""
     given = to_dict(model_options(settings, options))
-    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options, kinds)), **given}
+    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options, reads)), **given}
 
 
 def encoder_fields(model: type[TaskModel], kind: str | None = None) -> set[str]:
     """The names of all settings that the `model:` section of a preset may have."""
-    config = _names(_kind(kind or DEFAULT_KIND, model.kinds).config) if model.kinds else set()
-    return config | _names(model.Options) | {"kind"}
+    config = find_encoder(kind or DEFAULT_KIND, model.reads).config
+    return _names(config) | _names(model.Options) | {"kind"}
 
 
-def build_encoder(settings: Mapping[str, Any], options: type = NoOptions, kinds: Mapping[str, Kind] = KINDS) -> Encoder:
+def build_encoder(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> Encoder:
     """The encoder that a preset's `model:` section describes."""
-    return _kind(settings.get("kind", DEFAULT_KIND), kinds).encoder(encoder_config(settings, options, kinds))
+    kind = find_encoder(settings.get("kind", DEFAULT_KIND), reads)
+    return kind.encoder(encoder_config(settings, options, reads))
 
 
 def _names(options: type) -> set[str]:
     return {field.name for field in fields(options)}
-
-
-def _kind(name: Any, kinds: Mapping[str, Kind]) -> Kind:
-    if not isinstance(name, str) or name not in kinds:
-        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(kinds)}")
-    return kinds[name]
 
 
 class Task(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import UserError
 from ..io.progress import bar
 from ..io.records import canonical_json
-from ..nn.config import from_dict, require_choice, require_fraction, require_positive, to_dict
+from ..io.settings import from_dict, require_choice, require_fraction, require_positive, to_dict
 from ..nn.encoder import RECOMPUTE
 from ..tasks.base import TaskData, get_task, model_settings
 from .presets import SECTIONS, load_preset, override, yaml_value
@@ -71,7 +71,7 @@ class RunConfig:
         sections = {name: settings.get(name) or {} for name in SECTIONS}
         # With the defaults of today written out, a record and a half-done run notice when one of them changes.
         complete = {
-            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.kinds),
+            "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.reads),
             "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
             "data": to_dict(from_dict(get_task(task).data.Settings, sections["data"], "data")),
         }

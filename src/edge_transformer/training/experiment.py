@@ -24,7 +24,7 @@ from ..errors import UserError
 from ..io.files import lock
 from ..io.progress import bar, console
 from ..io.records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
-from ..nn.config import from_dict
+from ..io.settings import from_dict
 from ..tasks.base import get_task
 from .config import RECORD_FILE, RunConfig
 from .display import display

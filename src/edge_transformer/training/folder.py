@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..io.files import lock, replacing, write_json
+from ..io.settings import to_dict
 from ..io.streams import read_json
-from ..nn.config import to_dict
 from ..tasks.base import RUN_FILE
 from .config import RunConfig
 from .presets import SECTIONS

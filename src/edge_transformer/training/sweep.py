@@ -26,7 +26,7 @@ from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock
 from ..io.records import canonical_json, is_validation, joint_fingerprint
-from ..nn.config import from_dict, require_positive
+from ..io.settings import from_dict, require_positive
 from ..tasks.base import get_task
 from .config import Hardware, RunConfig
 from .presets import read_yaml

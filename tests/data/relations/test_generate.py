@@ -33,7 +33,7 @@ from edge_transformer.data.relations.generate import (
 )
 from edge_transformer.data.relations.rows import Fact, Story
 from edge_transformer.errors import UserError
-from edge_transformer.nn.config import from_dict
+from edge_transformer.io.settings import from_dict
 from official_data import benchmark
 
 ROOT = Path(__file__).parents[3]

@@ -60,6 +60,6 @@ def test_its_settings() -> None:
     assert SEQUENCE_KINDS["bilstm"] == (BiLSTMConfig, BiLSTM)
     assert BiLSTM(BiLSTMConfig(dim=8, layers=1, dropout=0.5)).lstm.dropout == 0  # between layers only
     with pytest.raises(ValueError, match="each direction has a half"):
-        BiLSTMConfig(dim=7, layers=1, heads=1)
+        BiLSTMConfig(dim=7, layers=1)
     with pytest.raises(ValueError, match="layers must be at least 1"):
         BiLSTMConfig(dim=8, layers=0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from edge_transformer.training.models import load, save_model
 
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import RelationRows
@@ -17,7 +18,6 @@ from edge_transformer.tasks.base import build_encoder, encoder_config, model_set
 from edge_transformer.tasks.relations.data import RelationData, RelationSettings
 from edge_transformer.tasks.relations.model import RelationModel
 from edge_transformer.training.config import RunConfig
-from edge_transformer.training.models import load, save_model
 from edge_transformer.training.presets import load_preset, preset_names
 
 pytestmark = pytest.mark.usefixtures("one_thread")

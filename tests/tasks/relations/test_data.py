@@ -18,7 +18,7 @@ from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.data.relations.rows import RelationRows, Story
 from edge_transformer.data.tensors import GraphTable, Vocab
 from edge_transformer.errors import UserError
-from edge_transformer.nn.config import from_dict
+from edge_transformer.io.settings import from_dict
 from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.data import RelationData, RelationSettings
 from edge_transformer.tasks.relations.model import RelationModel, labelled_edges

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..config import require_choice, require_positive, require_stack
+from ...io.settings import require_choice, require_positive
+from ..layer import require_heads, require_stack
 
 NORMS = ("post", "pre")
 
@@ -30,6 +31,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         require_positive(self, "ff_factor")
         require_stack(self)
+        require_heads(self)
         require_choice(self, "norm", NORMS)
 
 
@@ -63,7 +65,7 @@ class UniversalStoryConfig(StoryConfig):
 
 @dataclass(frozen=True)
 class SequenceConfig(TransformerConfig):
-    """A plain Transformer over a sequence of tokens. See `sequence.SequenceTransformer`."""
+    """A plain Transformer over a sequence of tokens. See `tokens.SequenceTransformer`."""
 
     tied: ClassVar[bool] = False  # no setting: tied weights make it another kind of model
 
@@ -83,14 +85,13 @@ class UniversalSequenceConfig(SequenceConfig):
 
 @dataclass(frozen=True)
 class BiLSTMConfig:
-    """A bidirectional LSTM over a sequence of tokens. See `bilstm.BiLSTM`."""
+    """A bidirectional LSTM over a sequence of tokens. See `tokens.BiLSTM`."""
 
     min_layers: ClassVar[None] = None  # no setting: all layers always run
 
     dim: int  # of both directions together
     layers: int
     dropout: float = 0.0  # between the layers
-    heads: int = 2  # has no effect; presets of other kinds, on which one of this kind may build, have it
 
     def __post_init__(self) -> None:
         require_stack(self)
@@ -112,3 +113,4 @@ class GraphAttentionConfig:
 
     def __post_init__(self) -> None:
         require_stack(self)
+        require_heads(self)

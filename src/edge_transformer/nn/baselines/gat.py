@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..encoder import Encoded, Encoder
+from ..encoder import Encoded, Encoder, gather_nodes
 from .config import GraphAttentionConfig
-from .relation_aware import gather_nodes
 from .transformer import init_parts
 
 SLOPE = 0.2  # of the leaky ReLU, as in both papers on graph attention

@@ -1,4 +1,4 @@
-"""The paper's main rivals on graphs: the Relation-aware Transformer, and its variant that updates the relations."""
+"""The paper's main baselines on graphs: the Relation-aware Transformer, and its variant that updates the relations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..encoder import Encoded, Encoder
+from ..encoder import Encoded, Encoder, gather_nodes
 from .config import RelationAwareConfig
 from .transformer import RelationAwareAttention, Relations, Residual, TransformerStack, final_norm, init_parts
-
-
-def gather_nodes(nodes: Tensor, pairs: Tensor) -> Tensor:
-    """The states of the two nodes of each pair side by side: `[B, n, dim]`, `[B, m, 2] -> [B, m, 2 * dim]`."""
-    row = torch.arange(len(nodes), device=nodes.device)[:, None, None]
-    return nodes[row, pairs].flatten(-2)
 
 
 class RelationAwareTransformer(Encoder):

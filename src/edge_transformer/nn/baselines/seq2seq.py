@@ -1,4 +1,4 @@
-"""Sequence to sequence with nodes: the Transformer and the Universal Transformer as rivals of `decoder.EdgeSeq2Seq`.
+"""Sequence to sequence with nodes: the Transformer and the Universal Transformer as baselines of `decoder.EdgeSeq2Seq`.
 
 Relative positions (Shaw et al., 2018) in the self-attention of both sides, and no others; attention to the source
 between them; the usual cache of keys and values. A Universal Transformer has one set of weights for all layers of a
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...ops.dropout import add_dropout
 from ..encoder import Stack
-from ..feed_forward import FeedForward
-from ..generation import check_decoding, check_pair, check_rows, check_step
+from ..generation import EncoderDecoder, check_decoding, check_pair, check_rows, check_step
+from ..layer import FeedForward, add_update
 from .config import SequenceConfig, TransformerConfig
 from .transformer import RelationAwareAttention, Relations, RelativePositions, TransformerStack, final_norm, init_parts
 
@@ -124,12 +123,14 @@ class DecoderLayer(nn.Module):
         return self.norms[number](nodes) if self.norm == "pre" else nodes
 
     def _after(self, nodes: Tensor, update: Tensor, number: int) -> Tensor:
-        nodes = add_dropout(nodes, update, self.dropout_p, self.training)
+        nodes = add_update(nodes, update, self.dropout_p if self.training else 0.0)
         return nodes if self.norm == "pre" else self.norms[number](nodes)
 
 
 class DecoderStack(Stack):
     """Decoder layers one after the other."""
+
+    config: Seq2SeqTransformerConfig
 
     def __init__(self, config: Seq2SeqTransformerConfig) -> None:
         super().__init__(config)
@@ -224,8 +225,8 @@ def _take(parts: Tensor, index: Tensor, used: Tensor) -> Tensor:
     return parts
 
 
-class TransformerSeq2Seq(nn.Module):
-    """A Transformer encoder-decoder, with the interface of `decoder.EdgeSeq2Seq`.
+class TransformerSeq2Seq(EncoderDecoder):
+    """A Transformer encoder-decoder.
 
     Without `target_tokens` both sides have one vocabulary and one table of embeddings.
     """
@@ -235,8 +236,6 @@ class TransformerSeq2Seq(nn.Module):
         config: Seq2SeqTransformerConfig,
         source_tokens: int,
         target_tokens: int | None = None,
-        *,
-        output_bias: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
@@ -246,34 +245,23 @@ class TransformerSeq2Seq(nn.Module):
         self.positions = RelativePositions(config.dim, config.heads, config.max_distance)
         self.encoder = TransformerStack(config, tied=config.tied)
         self.decoder = DecoderStack(config)
-        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=output_bias)
+        self.output = nn.Linear(config.dim, target_tokens or source_tokens, bias=False)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Logits of every token of the target, given the source and the tokens before it: `[batch, T, target_tokens]`.
-
-        Arguments as for `EdgeSeq2Seq.forward`.
-        """
         check_pair(source, target, source_mask)
         embedded = torch.cat([self.beginning.expand(len(source), 1, -1), self._embed(target[:, :-1])], dim=1)
         return self.output(self.decoder(embedded, self._encode(source, source_mask), source_mask))
 
     @torch.no_grad()
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> KeyValueCache:
-        """Read the sources, `[batch, S]`, and get ready to decode one token after the other."""
         check_decoding(self, source, source_mask)
         return KeyValueCache(self.decoder, self._encode(source, source_mask), source_mask, limit)
 
     @torch.no_grad()
     def step(self, state: KeyValueCache, tokens: Tensor | None) -> Tensor:
-        """Logits of the next token, `[batch, target_tokens]`, after one more token of each row; None at first."""
         check_step(state.steps, state.rows, tokens)
         embedded = self.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
         return self.output(state.extend(embedded))
-
-    @torch.no_grad()
-    def reorder(self, state: KeyValueCache, index: Tensor) -> None:
-        """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
-        state.reorder(index)
 
     def _encode(self, source: Tensor, source_mask: Tensor | None) -> Tensor:
         return self.encoder(self.source_tokens(source), self.positions(source.shape[1]), source_mask)

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...ops.dropout import add_dropout
 from ..encoder import Stack
-from ..feed_forward import FeedForward
+from ..layer import FeedForward, add_update
 from .config import TransformerConfig
 
 
@@ -113,13 +112,13 @@ class Residual(nn.Module):
         return self.update_norm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, update: Tensor) -> Tensor:
-        """From the update to the end of the layer."""
-        states = add_dropout(states, update, self.dropout_p, self.training)
+        """From the update, which may be overwritten, to the end of the layer."""
+        dropout_p = self.dropout_p if self.training else 0.0
+        states = add_update(states, update, dropout_p)
         if self.norm == "pre":
-            update = self.feed_forward(self.feed_forward_norm(states))
-            return add_dropout(states, update, self.dropout_p, self.training)
+            return add_update(states, self.feed_forward(self.feed_forward_norm(states)), dropout_p)
         states = self.update_norm(states)
-        return self.feed_forward_norm(add_dropout(states, self.feed_forward(states), self.dropout_p, self.training))
+        return self.feed_forward_norm(add_update(states, self.feed_forward(states), dropout_p))
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:

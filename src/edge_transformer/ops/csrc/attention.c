@@ -15,7 +15,7 @@
 
 enum { BATCH, ROW, COLUMN, HEAD };
 
-/* Filled in by attention/native.py, field by field in this order. */
+/* Filled in by native.py, field by field in this order. */
 typedef struct {
     const void *q, *k, *v1, *v2; /* [batch][n][n][head][feature]; v2 is null for the value ablation */
     const uint8_t *mask;         /* [batch][n], true for real nodes; or null */

@@ -1,4 +1,4 @@
-/* The edge cache of a decoder: a layer remembers a new node and mixes the values of its edges. Called by decoder_kernel.py
+/* The edge cache of a decoder: a layer remembers a new node and mixes the values of its edges. Called by memory.py
  * through ctypes; the mathematics is in decoding_kernel.h. Threads share out the (batch, head) pairs.
  *
  * The work is bound by the speed of memory: vectors wider than AVX2's would gain nothing, and with LANES the same
@@ -11,7 +11,7 @@
 
 #include "threads.h"
 
-/* Filled in by decoder_kernel.py, field by field in this order. */
+/* Filled in by memory.py, field by field in this order. */
 typedef struct {
     void *memory;        /* [batch][head][room][2 to 4 grids: q, k, v1, v2][room_inside * features] */
     const void *parts;   /* [2n - 1][batch][3 or 4: q, k, v1, v2][head][feature]: the column, then the row of the new node */

@@ -19,7 +19,7 @@ from ...data.graphs.folder import GraphFolder, graph_fingerprint, graphs_of_rows
 from ...data.graphs.rows import MAX_TOKENS, TokenGraph
 from ...data.tensors import SentenceBatch, SentenceTable, Vocab
 from ...errors import UserError
-from ...nn.config import require_fraction
+from ...io.settings import require_fraction
 from ..base import Progress, SplitTaskData, TaskModel, in_full
 from .model import UNKNOWN, GraphParser, graphs_of, logical_form, predict_table, word_numbers
 

@@ -14,11 +14,9 @@ from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
 from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...errors import DataError, no_text
+from ...io.settings import require_positive
 from ...io.streams import answered, check_length, never, text_or_json
-from ...nn.baselines import SEQUENCE_KINDS
-from ...nn.baselines.tokens import TokenEncoder
-from ...nn.config import require_positive
-from ...nn.encoder import Encoded
+from ...nn.encoder import Encoded, TokenEncoder
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
 from ...nn.spanning import best_forests
@@ -58,14 +56,14 @@ class GraphParser(TaskModel):
     """Token sequence in; the parent of every token and one label a column out."""
 
     Options = ParserOptions
-    kinds = SEQUENCE_KINDS
+    reads = "tokens"
     tree = False  # set it to True for predictions, and scores, in which parents never go in a circle
 
     def __init__(self, settings: Mapping[str, Any], tokens: Vocab, columns: Mapping[str, Vocab]) -> None:
         super().__init__()
         self.settings, self.tokens, self.columns = dict(settings), tokens, dict(columns)
         options = model_options(settings, ParserOptions)
-        self.encoder = build_encoder(settings, ParserOptions, SEQUENCE_KINDS)
+        self.encoder = build_encoder(settings, ParserOptions, self.reads)
         dim = self.encoder.config.dim
         distance = options.max_distance if self.encoder.takes_edges else None
         self.input = TokenSequenceInput(len(tokens) + 1, dim, distance)

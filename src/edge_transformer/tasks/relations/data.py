@@ -17,7 +17,7 @@ from ...data.relations.rows import RelationRows, Story, is_of_families
 from ...data.tensors import GraphBatch, GraphTable, Vocab
 from ...errors import UserError
 from ...io.files import fingerprint
-from ...nn.config import require_fraction, require_positive
+from ...io.settings import require_fraction, require_positive
 from ..base import Progress, TaskData, TaskModel, in_full
 from .model import PREDICT_EDGES, RelationModel, labelled_edges
 

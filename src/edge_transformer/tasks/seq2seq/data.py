@@ -22,7 +22,7 @@ from ...data.pairs.table import BY_EDGES, BY_NODES, IGNORED, Cost, PairBatch, Pa
 from ...data.tensors import Vocab
 from ...errors import DataError, UserError
 from ...io.files import fingerprint, write_text
-from ...nn.config import require_fraction, require_positive
+from ...io.settings import require_fraction, require_positive
 from ..base import Progress, TaskData, TaskModel, in_full, share_of_process, sum_over_processes
 from .model import END, UNKNOWN, Translator, word_numbers
 from .questions import MAX_WORDS

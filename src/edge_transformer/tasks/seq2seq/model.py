@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from ...data.tensors import Vocab
 from ...errors import DataError, UserError
+from ...io.settings import require_positive
 from ...io.streams import answered, never
-from ...nn.baselines import Kind
-from ...nn.baselines.seq2seq import Seq2SeqTransformerConfig, TransformerSeq2Seq, UniversalSeq2SeqTransformerConfig
-from ...nn.config import EdgeTransformerConfig, require_positive
-from ...nn.decoder import EdgeSeq2Seq
-from ...nn.generation import Generated, beam_search, greedy, sample
-from ..base import Progress, TaskModel, answering, encoder_config, model_options
+from ...nn.generation import EncoderDecoder, Generated, beam_search, greedy, sample
+from ...nn.registry import find_encoder
+from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
 END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of words not seen in training, of known ones
@@ -26,13 +24,6 @@ DECODE_NUMBERS = 1 << 28  # in the caches of sequences decoded at once, where an
 MAX_DECODE_NUMBERS = 1 << 30  # in the same where all are as long as they may be: 4 GB
 DECODE_ROWS = 64  # sequences decoded at once, where memory allows
 STREAM_ROWS = 256  # questions that are waited for, where they come fast
-
-# Both sides are made together, so that there is no encoder to be built alone.
-TRANSLATOR_KINDS = {
-    "edge": Kind(EdgeTransformerConfig, cast(Any, EdgeSeq2Seq)),
-    "transformer": Kind(Seq2SeqTransformerConfig, cast(Any, TransformerSeq2Seq)),
-    "universal": Kind(UniversalSeq2SeqTransformerConfig, cast(Any, TransformerSeq2Seq)),
-}
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ class Translator(TaskModel):
     """A sequence of words in; another one out, word by word."""
 
     Options = TranslatorOptions
-    kinds = TRANSLATOR_KINDS
+    reads = "pairs"
 
     def __init__(
         self,
@@ -110,29 +101,30 @@ class Translator(TaskModel):
         self.only_targets = frozenset(only_targets)
         self.target = source if target is None else target
         options = model_options(settings, TranslatorOptions)
-        config = encoder_config(settings, TranslatorOptions, TRANSLATOR_KINDS)
+        config = encoder_config(settings, TranslatorOptions, self.reads)
         counts = len(source) + FIRST_WORD, None if target is None else len(target) + FIRST_WORD
-        self.network: EdgeSeq2Seq | TransformerSeq2Seq
-        if isinstance(config, EdgeTransformerConfig):
+        self.network: EncoderDecoder
+        network = find_encoder(settings.get("kind", DEFAULT_KIND), self.reads).encoder
+        if network.has_edge_states:
             for name, value in (("layers", config.layers), ("min_layers", config.min_layers)):
                 if value == 1:
                     raise UserError(
                         f"model.{name}: found 1; expected 2 or more: with one layer no word sees the source"
                     )
-            self.network = EdgeSeq2Seq(config, *counts, max_distance=options.max_distance, ends=options.ends)
+            self.network = network(config, *counts, max_distance=options.max_distance, ends=options.ends)
         elif options.ends:
             raise UserError(f"model.ends: found a {settings['kind']} model; expected one that has edges")
         else:
-            self.network = TransformerSeq2Seq(config, *counts)
+            self.network = network(config, *counts)
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Logits of every word of the targets, `[batch, T, words]`; see `EdgeSeq2Seq.forward`."""
+        """Logits of every word of the targets, `[batch, T, words]`; see `EncoderDecoder.forward`."""
         return self.network(source, target, source_mask)
 
     @property
     def has_edge_states(self) -> bool:
         """Whether there is a state for each pair of nodes, and not for each node alone."""
-        return isinstance(self.network, EdgeSeq2Seq)
+        return self.network.has_edge_states
 
     def description(self) -> dict[str, Any]:
         return {

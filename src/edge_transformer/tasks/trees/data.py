@@ -18,7 +18,7 @@ from ...data.trees.conllu import MAX_PARSED, DependencySentence
 from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, treebank_splits, trees_of_rows
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
-from ...nn.config import require_fraction, require_positive
+from ...io.settings import require_fraction, require_positive
 from ..base import Progress, SplitTaskData, TaskModel
 from .model import TreeParser, predict_trees, trees_of
 from .scores import TreeCounts

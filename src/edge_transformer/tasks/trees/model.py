@@ -12,10 +12,9 @@ from torch.nn import functional as F
 
 from ...data.tensors import Lexicon, SentenceTable, Vocab, WordTypes
 from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
+from ...io.settings import require_choice, require_fraction, require_positive
 from ...io.streams import answered, never
-from ...nn.baselines import SEQUENCE_KINDS
-from ...nn.baselines.tokens import TokenEncoder
-from ...nn.config import require_choice, require_fraction, require_positive
+from ...nn.encoder import TokenEncoder
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
 from ...nn.inputs import WordInput
 from ...nn.spanning import best_tree
@@ -54,7 +53,7 @@ class TreeParser(TaskModel):
     """Words in; a head and a label for every word out, together a tree with one root."""
 
     Options = TreeParserOptions
-    kinds = SEQUENCE_KINDS
+    reads = "tokens"
 
     def __init__(
         self, settings: Mapping[str, Any], lexicon: Lexicon, labels: Vocab, root_label: str | None = None
@@ -63,7 +62,7 @@ class TreeParser(TaskModel):
         super().__init__()
         self.settings, self.lexicon, self.labels, self.root_label = dict(settings), lexicon, labels, root_label
         self.options = options = model_options(settings, TreeParserOptions)
-        self.encoder = build_encoder(settings, TreeParserOptions, SEQUENCE_KINDS)
+        self.encoder = build_encoder(settings, TreeParserOptions, self.reads)
         dim = self.encoder.config.dim
         self.input = WordInput(
             lexicon.word_numbers,

@@ -8,14 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from edge_transformer import EdgeTransformerConfig
-from edge_transformer.nn import cache_kernel as decoder_kernel
-from edge_transformer.nn.cache_kernel import NativeMemory, Step
-from edge_transformer.nn.cache_memory import PlainMemory
-from edge_transformer.nn.layer import TriangularAttention
-from edge_transformer.ops import kernels as native
+from attention_cases import needs_kernels
+from edge_transformer.ops import memory
+from edge_transformer.ops.memory import PlainMemory, Step
+from edge_transformer.ops.native import NATIVE
 
-pytestmark = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
+pytestmark = needs_kernels
 OPTIONS = list(product(("lj", "ij"), ("product", "left")))
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 each_option = pytest.mark.parametrize(("key", "value"), OPTIONS)
@@ -32,12 +30,10 @@ class Pair:
     def __init__(
         self, batch: int, sources: int, heads: int, features: int, key: str, value: str, dtype: torch.dtype, room: int
     ) -> None:
-        config = EdgeTransformerConfig(dim=heads * features, heads=heads, layers=2, key=key, value=value)
-        attention = TriangularAttention(config)
-        self.dtype, self.shape = dtype, (batch, attention.parts, heads, features)
+        self.dtype, self.shape = dtype, (batch, 4 if value == "product" else 3, heads, features)
         parts = torch.randn(batch, sources, sources, *self.shape[1:], dtype=dtype)
-        self.compiled = NativeMemory(attention, parts, sources + room)
-        self.plain = PlainMemory(attention, parts, sources + room)
+        self.compiled = NATIVE.memory(parts, key, sources + room)
+        self.plain = PlainMemory(parts, key, sources + room)
         self.nodes = sources
 
     def step(self, mask: Tensor | None = None) -> None:
@@ -49,13 +45,13 @@ class Pair:
         torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE[self.dtype])
 
     def reorder(self, *rows: int) -> None:
-        for memory in (self.compiled, self.plain):
-            memory.reorder(torch.tensor(rows), self.nodes)
+        for each in (self.compiled, self.plain):
+            each.reorder(torch.tensor(rows), self.nodes)
         self.shape = (len(rows), *self.shape[1:])
 
     def grow(self, room: int) -> None:
-        for memory in (self.compiled, self.plain):
-            memory.grow(self.nodes + room, self.nodes)
+        for each in (self.compiled, self.plain):
+            each.grow(self.nodes + room, self.nodes)
 
 
 @each_option
@@ -107,14 +103,14 @@ def test_without_vectors_of_this_cpu(dtype: torch.dtype, key: str, value: str, m
     def portable(**fields: object) -> Step:
         return Step(**{**fields, "isa": 0})
 
-    monkeypatch.setattr(decoder_kernel, "Step", portable)
+    monkeypatch.setattr(memory, "Step", portable)
     pair = Pair(2, 6, 2, 11, key, value, dtype, room=4)
     for _ in range(4):
         pair.step()
 
 
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_kernel, "_SMALLEST_SHARE", 1)
+    monkeypatch.setattr(memory, "_SMALLEST_SHARE", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from attention_cases import needs_kernels
 from edge_transformer import triangular_attention
-from edge_transformer.ops import kernels as native
-
-needs_kernels = pytest.mark.skipif(native.unavailable() is not None, reason=native.unavailable() or "")
+from edge_transformer.ops import native
+from edge_transformer.ops.engine import draw_seed, drop_below
+from edge_transformer.ops.native import NATIVE
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_work_runs_on_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) ->
     parts = [torch.randn(4, 9, 9, 2, 3) for _ in range(4)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr("edge_transformer.ops.native.SMALLEST_SHARE", 1)
+    monkeypatch.setattr(native, "SMALLEST_SHARE", 1)
     use_pool = native.library().edge_transformer_use_pool
     calls: list[int] = []
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
@@ -95,27 +96,27 @@ def test_work_runs_on_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_LOADED", "no compiled kernels: told so")
-    assert native.unavailable() == "no compiled kernels: told so"
-    assert not native.usable_for(torch.zeros(1))
+    assert NATIVE.unavailable() == "no compiled kernels: told so"
+    assert not NATIVE.usable_for(torch.zeros(1))
     with pytest.raises(RuntimeError, match="no compiled kernels: told so"):
         native.library()
 
 
 @needs_kernels
 def test_what_the_kernels_compute() -> None:
-    assert native.unavailable() is None
-    assert native.usable_for(torch.zeros(1))
-    assert native.usable_for(torch.zeros(1, dtype=torch.float64))
+    assert NATIVE.unavailable() is None
+    assert NATIVE.usable_for(torch.zeros(1))
+    assert NATIVE.usable_for(torch.zeros(1, dtype=torch.float64))
     for dtype in (torch.float16, torch.bfloat16, torch.int64):
-        assert not native.usable_for(torch.zeros(1, dtype=dtype))
-    assert not native.usable_for(torch.zeros(1, device="meta"))
+        assert not NATIVE.usable_for(torch.zeros(1, dtype=dtype))
+    assert not NATIVE.usable_for(torch.zeros(1, device="meta"))
 
 
 def test_seeds_come_from_the_generator_of_pytorch() -> None:
     torch.manual_seed(1)
-    seeds = [native.draw_seed(0.1) for _ in range(100)]
+    seeds = [draw_seed(0.1) for _ in range(100)]
     torch.manual_seed(1)
-    again = [native.draw_seed(0.1) for _ in range(100)]
+    again = [draw_seed(0.1) for _ in range(100)]
     values = [int(seed) for seed in seeds if seed is not None]
     assert values == [int(seed) for seed in again if seed is not None]
     assert len(set(values)) == 100
@@ -125,7 +126,7 @@ def test_seeds_come_from_the_generator_of_pytorch() -> None:
 
 def test_no_seed_without_dropout() -> None:
     state = torch.get_rng_state()
-    assert native.draw_seed(0.0) is None
+    assert draw_seed(0.0) is None
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -133,4 +134,4 @@ def test_no_seed_without_dropout() -> None:
     ("p", "limit"), [(0.0, 0), (0.25, 2**30), (0.5, 2**31), (1 - 2**-32, 2**32 - 1), (1 - 2**-40, 2**32 - 1)]
 )
 def test_the_limit_below_which_a_number_is_dropped(p: float, limit: int) -> None:
-    assert native.drop_below(p) == limit
+    assert drop_below(p) == limit

@@ -11,44 +11,37 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from ..ops.dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_
-from ..ops.kernels import draw_seed, usable_for
-from ..ops.operators import operator
+from .dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_
+from .engine import draw_seed
+from .native import NATIVE
+from .operators import operator, refuse_gradients
 
 _HIDDEN_NUMBERS = 1 << 19  # of a part, for each thread: 2 MB
 
 
-class FeedForward(nn.Module):
-    """One hidden layer, with ReLU and dropout: `[..., dim] -> [..., dim]`.
+def feed_forward(
+    x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float = 0.0, keep_hidden: bool = True
+) -> Tensor:
+    """dropout(relu(x weight1^T + bias1)) weight2^T + bias2: `[..., dim] -> [..., dim]`.
 
     The hidden layer is most of what training keeps of it. Without `keep_hidden` the backward pass computes it again.
     """
+    weights = (weight1, bias1, weight2, bias2)
+    trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
+    if NATIVE.usable_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
+        return _feed_forward(x.flatten(0, -2), *weights, p, draw_seed(p), trained and keep_hidden)[0].view_as(x)
+    if trained and not keep_hidden:
+        return checkpoint(_plain, x, *weights, p, use_reentrant=False)
+    return _plain(x, *weights, p)
 
-    def __init__(self, dim: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.dropout_p, self.keep_hidden = dropout, True
-        self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
-        for layer in (self.hidden, self.output):
-            nn.init.xavier_uniform_(layer.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
-        p = self.dropout_p if self.training else 0.0
-        weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
-        trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
-        if usable_for(x) and x.dtype == weights[0].dtype and not torch.is_autocast_enabled("cpu"):
-            result, _ = _feed_forward(x.flatten(0, -2), *weights, p, draw_seed(p), trained and self.keep_hidden)
-            return result.view_as(x)
-        if trained and not self.keep_hidden:
-            return checkpoint(self._plain, x, p, use_reentrant=False)
-        return self._plain(x, p)
-
-    def _plain(self, x: Tensor, p: float) -> Tensor:
-        hidden = self.hidden(x).relu_()
-        return self.output(F.dropout(hidden, p) if p else hidden)
+def _plain(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float) -> Tensor:
+    hidden = F.linear(x, weight1, bias1).relu_()
+    return F.linear(F.dropout(hidden, p) if p else hidden, weight2, bias2)
 
 
 def _rows_of_a_part(hidden: int) -> int:
@@ -58,7 +51,13 @@ def _rows_of_a_part(hidden: int) -> int:
     return max(1, wanted // whole_blocks) * whole_blocks
 
 
-@operator("feed_forward", device="cpu")
+def _room(x: Tensor, weight1: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """For the output and, if it is to be kept, the hidden layer; `keep` is the last argument."""
+    rows, dim = x.shape
+    return x.new_empty(rows, dim), x.new_empty(rows if rest[-1] else 0, weight1.shape[0])
+
+
+@operator("feed_forward", device="cpu", fake=_room)
 def _feed_forward(
     x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float, seed: Tensor | None, keep: bool
 ) -> tuple[Tensor, Tensor]:
@@ -86,7 +85,15 @@ def _compute_hidden(
         relu_dropout_(hidden, p, int(seed) + rows.start * len(bias1) // DROPOUT_BLOCK)
 
 
-@operator("feed_forward_backward", device="cpu")
+def _empty_gradients(
+    dout: Tensor, x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    shapes = (x.shape, weight1.shape, bias1.shape, weight2.shape, dout.shape[1:])
+    dx, dweight1, dbias1, dweight2, dbias2 = (x.new_empty(shape) for shape in shapes)
+    return dx, dweight1, dbias1, dweight2, dbias2
+
+
+@operator("feed_forward_backward", device="cpu", fake=_empty_gradients)
 def _feed_forward_backward(
     dout: Tensor,
     x: Tensor,
@@ -122,35 +129,6 @@ def _feed_forward_backward(
     return dx, dweight1, dbias1, dweight2, dout.sum(0)
 
 
-def _room(x: Tensor, weight1: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-    rows, dim = x.shape
-    return x.new_empty(rows, dim), x.new_empty(rows if keep else 0, weight1.shape[0])
-
-
-@_feed_forward.register_fake
-def _(
-    x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float, seed: Tensor | None, keep: bool
-) -> tuple[Tensor, Tensor]:
-    return _room(x, weight1, keep)
-
-
-@_feed_forward_backward.register_fake
-def _(
-    dout: Tensor,
-    x: Tensor,
-    weight1: Tensor,
-    bias1: Tensor,
-    weight2: Tensor,
-    kept: Tensor,
-    p: float,
-    seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    width, dim = weight1.shape
-    shapes = (x.shape, (width, dim), (width,), (dim, width), (dim,))
-    dx, dweight1, dbias1, dweight2, dbias2 = (x.new_empty(shape) for shape in shapes)
-    return dx, dweight1, dbias1, dweight2, dbias2
-
-
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     x, weight1, bias1, weight2, _, ctx.p, seed, _ = inputs
     ctx.save_for_backward(x, weight1, bias1, weight2, output[1], seed)
@@ -164,5 +142,5 @@ def _gradients(ctx: Any, dout: Tensor | None, dkept: Tensor | None) -> tuple[Ten
     return *_feed_forward_backward(dout, *tensors, ctx.p, seed), None, None, None
 
 
-_feed_forward.register_autograd(_gradients, setup_context=_setup)
-_feed_forward_backward.refuse_gradients()
+torch.library.register_autograd(_feed_forward, _gradients, setup_context=_setup)
+refuse_gradients(_feed_forward_backward)

@@ -1,4 +1,4 @@
-"""Configurations: frozen dataclasses that check themselves, and their way from and to plain dictionaries."""
+"""Settings: frozen dataclasses that check themselves, and their way from and to plain dictionaries."""
 
 from __future__ import annotations
 
@@ -7,88 +7,36 @@ import math
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..errors import UserError
-from ..ops.attention import KEYS, VALUES
 
-NORMS = ("released", "paper", "pre")
-Config = TypeVar("Config")
+Settings = TypeVar("Settings")
 
 
-class StackConfig(Protocol):
-    """What the configuration of every encoder has: the shape of a stack of layers with several heads."""
-
-    @property
-    def dim(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def layers(self) -> int: ...
-    @property
-    def dropout(self) -> float: ...
-    @property
-    def min_layers(self) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class EdgeTransformerConfig:
-    """The shape of an Edge Transformer encoder."""
-
-    dim: int
-    heads: int
-    layers: int
-    tied: bool = True  # one set of weights for all layers
-    dropout: float = 0.0
-    ff_factor: int = 4  # hidden units of the feed-forward network, in multiples of dim
-    attention_bias: bool = True
-    norm: str = "released"  # "released" | "paper" | "pre"
-    key: str = "lj"  # "ij" is the attention ablation
-    value: str = "product"  # "left" is the value ablation
-    min_layers: int | None = None  # in training, each call runs a random number of layers, from this many to `layers`
-
-    def __post_init__(self) -> None:
-        require_positive(self, "ff_factor")
-        require_stack(self)
-        require_choice(self, "norm", NORMS)
-        require_choice(self, "key", KEYS)
-        require_choice(self, "value", VALUES)
-
-
-def require_stack(config: StackConfig) -> None:
-    """Refuse a stack that cannot be built."""
-    require_positive(config, "dim", "heads", "layers")
-    if config.dim % config.heads:
-        raise ValueError(f"dim={config.dim} is not divisible by heads={config.heads}")
-    if config.min_layers is not None and not 1 <= config.min_layers <= config.layers:
-        raise ValueError(f"min_layers must lie between 1 and layers={config.layers}, but is {config.min_layers}")
-    require_fraction(config, "dropout")
-
-
-def require_positive(config: object, *names: str) -> None:
+def require_positive(settings: object, *names: str) -> None:
     """Refuse a value below 1."""
     for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 1, but is {getattr(config, name)}")
+        if getattr(settings, name) < 1:
+            raise ValueError(f"{name} must be at least 1, but is {getattr(settings, name)}")
 
 
-def require_fraction(config: object, *names: str) -> None:
+def require_fraction(settings: object, *names: str) -> None:
     """Refuse a value outside [0, 1)."""
     for name in names:
-        if not 0.0 <= getattr(config, name) < 1.0:
-            raise ValueError(f"{name} must be at least 0 and below 1, but is {getattr(config, name)}")
+        if not 0.0 <= getattr(settings, name) < 1.0:
+            raise ValueError(f"{name} must be at least 0 and below 1, but is {getattr(settings, name)}")
 
 
-def require_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
+def require_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
     """Refuse a value that is none of the choices."""
-    if getattr(config, name) not in choices:
-        raise ValueError(f"{name}={getattr(config, name)!r} is not known; choose one of {list(choices)}")
+    if getattr(settings, name) not in choices:
+        raise ValueError(f"{name}={getattr(settings, name)!r} is not known; choose one of {list(choices)}")
 
 
-def to_dict(config: Any) -> dict[str, Any]:
-    """A configuration as plain JSON values."""
-    return _plain(dataclasses.asdict(config))
+def to_dict(settings: Any) -> dict[str, Any]:
+    """Settings as plain JSON values."""
+    return _plain(dataclasses.asdict(settings))
 
 
 def _plain(value: Any) -> Any:
@@ -98,8 +46,8 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "") -> Config:
-    """Build a configuration from plain values, naming the key that is unknown, missing or of the wrong type."""
+def from_dict(cls: type[Settings], values: Mapping[str, Any], where: str = "") -> Settings:
+    """Build settings from plain values, naming the key that is unknown, missing or of the wrong type."""
     where = where or cls.__name__
     hints = get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
