@@ -160,7 +160,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     task = get_task(model.task).data
     if data is not None and not isinstance(data, str | Path):
         splits = data if isinstance(data, Mapping) else {"test": data}
-        lists = {name: list(rows) for name, rows in splits.items() if name != "train"}
+        lists = {"dev" if name == "valid" else name: list(rows) for name, rows in splits.items() if name != "train"}
         loaded = task.from_rows(lists, task.Settings(), 0, model)
         return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
     saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
@@ -217,7 +217,7 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
     for split, rows in splits.items():
         if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
             raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")
-    lists = {split: list(rows) for split, rows in splits.items()}
+    lists = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
     for split, rows in lists.items():
         if not rows:
             raise UserError(f"data: found no rows in {split!r}; expected at least one")

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import torch
-from edge_transformer.training.folder import CHECKPOINT_FILE, load_checkpoint
 from safetensors.torch import load_file
 
 import two_processes
@@ -25,6 +24,7 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.layer import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
+from edge_transformer.training.folder import CHECKPOINT_FILE, load_checkpoint
 from edge_transformer.training.trainer import Trainer, learning_rate
 
 TINY = {

@@ -1,10 +1,14 @@
-"""How this process uses the machine: its threads, the memory that it has freed, and how long it has run."""
+"""How this process uses the machine: its threads, the memory that it has freed, its time, and signals to it."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import signal
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4  # the names of malloc.h, without their M_
 _LARGEST_INT = 2**31 - 1
@@ -85,3 +89,33 @@ class Stopwatch:
         """Go on from what an earlier process came to."""
         self.minutes, self.cpu_minutes = minutes, cpu_minutes
         self.start()
+
+
+@contextmanager
+def collected_signals(which: Iterable[signal.Signals], once: bool = False) -> Iterator[list[int]]:
+    """Collect signals for the time of a block, instead of dying anywhere in it; with `once`, a second one has its usual
+    effect.
+    """
+    received: list[int] = []
+    previous: dict[signal.Signals, Any] = {}
+
+    def remember(number: int, frame: Any) -> None:
+        received.append(number)
+        if once:
+            restore()
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    for number in which:
+        if signal.getsignal(number) == signal.SIG_IGN:  # as nohup has set it
+            continue
+        try:
+            previous[number] = signal.signal(number, remember)
+        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
+            break
+    try:
+        yield received
+    finally:
+        restore()

@@ -163,9 +163,9 @@ class TaskData(ABC):
     @classmethod
     @abstractmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        """Data from rows in memory, as `predict` takes them plus their answers, by split: "train", "test", and others.
+        """Data from rows in memory, as `predict` takes them plus their answers, by split: "train", "dev", "test".
 
         The vocabularies come from the training rows, or from `model` where a trained one is to be scored.
         """

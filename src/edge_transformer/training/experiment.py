@@ -12,16 +12,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock
+from ..io.process import collected_signals
 from ..io.progress import bar, console
 from ..io.records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from ..io.settings import from_dict
@@ -191,7 +191,7 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
     """
     generate_missing(experiment.generate)
     runs = plan(experiment, runs_folder)
-    with _signals() as received:
+    with collected_signals(TO_STOP) as received:
         try:
             with display(runs) as shown:
                 while _is_unfinished(runs) and not received:
@@ -215,23 +215,7 @@ def generate_missing(wanted: Iterable[GeneratedData]) -> None:
             console.print(f"generated {data.stories:,} stories in {data.out}", highlight=False, markup=False)
 
 
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect Ctrl-C, SIGTERM and the end of the terminal for the time of a block, instead of dying anywhere in it."""
-    received: list[int] = []
-    previous: dict[signal.Signals, Any] = {}
-    for which in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-        if signal.getsignal(which) == signal.SIG_IGN:  # as nohup has set it
-            continue
-        try:
-            previous[which] = signal.signal(which, lambda number, frame: received.append(number))
-        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
-            break
-    try:
-        yield received
-    finally:
-        for which, handler in previous.items():
-            signal.signal(which, handler)
+TO_STOP = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 
 
 def _is_unfinished(runs: Iterable[Run]) -> bool:

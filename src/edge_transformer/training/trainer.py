@@ -24,13 +24,15 @@ from torch import Tensor, nn
 
 from ..data.tensors import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from ..errors import UserError
-from ..io.process import Stopwatch, prepare_process
+from ..io.process import Stopwatch, collected_signals, prepare_process
 from ..io.progress import Bar, bar, console, say
 from ..io.records import Record, code_commit, read_record
 from ..nn.encoder import recompute
 from ..tasks.base import TaskData, TaskModel
 from .config import RECORD_FILE, Hardware, RunConfig, TrainConfig
 from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
+
+TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 class _ScoringStopped(Exception):
@@ -98,7 +100,10 @@ class Trainer:
             return read_record(self.folder.path / RECORD_FILE)
         saved = self._started = time.monotonic()
         self.time.start()
-        with _interruptible(resumable) as stopped, bar("training", self.total_steps, done=self.step) as shown:
+        with (
+            collected_signals(TO_STOP if resumable else (), once=True) as stopped,
+            bar("training", self.total_steps, done=self.step) as shown,
+        ):
             while not self._is_done():
                 if not self._scores_are_due():  # as they are where scoring was stopped
                     self._train_step(shown)
@@ -425,29 +430,6 @@ def _launch(hardware: Hardware) -> Any:
 def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
     cls = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return cls(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
-
-
-@contextmanager
-def _interruptible(resumable: bool) -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
-    received: list[int] = []
-    previous: dict[signal.Signals, Any] = {}
-
-    def remember(number: int, frame: Any) -> None:
-        received.append(number)
-        for which, handler in previous.items():
-            signal.signal(which, handler)
-
-    for which in (signal.SIGINT, signal.SIGTERM) if resumable else ():
-        try:
-            previous[which] = signal.signal(which, remember)
-        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
-            break
-    try:
-        yield received
-    finally:
-        for which, handler in previous.items():
-            signal.signal(which, handler)
 
 
 def _versions() -> dict[str, str]:

@@ -83,11 +83,10 @@ class GraphData(SplitTaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
         parser = cast(GraphParser | None, model)
-        return cls(graphs_of_rows(rows, parser.columns if parser else None), settings, seed, parser)
+        return cls(graphs_of_rows(splits, parser.columns if parser else None), settings, seed, parser)
 
     @classmethod
     def load(

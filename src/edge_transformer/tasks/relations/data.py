@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -85,9 +85,9 @@ class RelationData(TaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        data = RelationRows.of_rows({split: list(rows) for split, rows in splits.items()})
+        data = RelationRows.of_rows(splits)
         return cls(data, settings, seed, cast(RelationModel | None, model))
 
     @classmethod

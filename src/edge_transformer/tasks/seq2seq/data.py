@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -111,14 +111,13 @@ class Seq2SeqData(TaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
         pairs = {
             split: [pair_from_json(row, source) for source, row in numbered(split, values)]
-            for split, values in rows.items()
+            for split, values in splits.items()
         }
-        identity = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(rows)}
+        identity = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(splits)}
         return cls(identity, pairs, settings, seed, cast(Translator | None, model))
 
     @classmethod

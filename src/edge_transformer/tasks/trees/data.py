@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,10 +88,9 @@ class TreeData(SplitTaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
-        return cls(trees_of_rows(rows), settings, cast(TreeParser | None, model))
+        return cls(trees_of_rows(splits), settings, cast(TreeParser | None, model))
 
     @classmethod
     def load(
