@@ -100,10 +100,8 @@ class Trainer:
             return read_record(self.folder.path / RECORD_FILE)
         saved = self._started = time.monotonic()
         self.time.start()
-        with (
-            collected_signals(TO_STOP if resumable else (), once=True) as stopped,
-            bar("training", self.total_steps, done=self.step) as shown,
-        ):
+        signals = collected_signals(TO_STOP if resumable else (), once=True)
+        with signals as stopped, bar("training", self.total_steps, done=self.step) as shown:
             while not self._is_done():
                 if not self._scores_are_due():  # as they are where scoring was stopped
                     self._train_step(shown)

@@ -1,9 +1,9 @@
 """How good predicted trees are, counted as the CoNLL 2018 shared task does for words that are given.
 
 All words count, punctuation too, and each word once, however long its sentence is. That evaluation compares relations
-up to the first colon (`nmod:poss` as `nmod`); `las` here compares them as they stand in the files. Its CLAS looks at content words only, which leaves out function words and
-punctuation. Exact match is the part of sentences without a mistake; `exact_content` is the count of
-Goodwin et al. (2022), who ask for content words only.
+up to the first colon (`nmod:poss` as `nmod`); `las` here compares them as they stand in the files. Its CLAS looks at
+content words only, which leaves out function words and punctuation. Exact match is the part of sentences without a
+mistake; `exact_content` is the count of Goodwin et al. (2022), who ask for content words only.
 """
 
 from __future__ import annotations
