@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from edge_transformer.training.models import save_model
 
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
@@ -36,7 +35,7 @@ def model() -> RelationModel:
 @pytest.fixture(scope="module")
 def saved(model: RelationModel, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    save_model(model, "relations", folder)
+    model.save(folder)
     return str(folder)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from edge_transformer.training.models import save_model
 from typer.testing import CliRunner, Result
 
 from edge_transformer.cli.app import app
@@ -23,7 +22,7 @@ WORDS = Vocab.of(["jump", "run", "twice", "JUMP", "RUN"])
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(11)  # it says something to everything, and not the same
     folder = tmp_path_factory.mktemp("models") / "run"
-    save_model(Translator({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, WORDS, longest=2), "seq2seq", folder)
+    Translator({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, WORDS, longest=2).save(folder)
     return str(folder)
 
 
@@ -110,7 +109,7 @@ def test_queries_that_can_be_run(run: str) -> None:
     ]
     expected = "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x0 WHERE { ?x0 ns:film.director.film M0 }"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edge_transformer.training.models.load", lambda run: model)
+        patch.setattr("edge_transformer.tasks.base.load", lambda run: model)
         assert ask(run, "--sparql", text="who\n\nwho\n").stdout.splitlines() == [expected, "", expected]
         value = json.loads(ask(run, "--sparql", "--json", "--nbest", "2", "who").stdout)
         words = ["who", "who"]  # what is said from now on

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
 
 import edge_transformer as et
 from edge_transformer.errors import UserError
 from edge_transformer.io.records import read_record, read_records
+from edge_transformer.tasks.base import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, get_task
 from edge_transformer.tasks.graphs.model import GraphParser
 from official_data import benchmark
 
@@ -33,8 +33,10 @@ def test_each_is_small_and_on_record(name: str) -> None:
 
 @pytest.mark.parametrize("name", bundled_models())
 def test_each_scores_what_its_record_says(name: str) -> None:
-    model, task = load_with_task(name)
+    model = et.load(name)
+    task = get_task(model.task)
     record = read_record(BUNDLED / name / "record.json")
+    assert model.record == record
     folder = benchmark(DATA[record.task])
     if not folder.is_dir():
         pytest.skip(f"needs the official data in {folder}")

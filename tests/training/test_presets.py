@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.errors import UserError
-from edge_transformer.tasks.base import TASKS, get_task
+from edge_transformer.tasks.base import get_task
 from edge_transformer.training.config import RunConfig, TrainConfig
 from edge_transformer.training.presets import load_preset, override, parse_changes, preset_names, read_yaml, yaml_value
 
+TASKS = ("relations", "graphs", "trees", "seq2seq")
 DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides its settings
     "relations": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
     "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},

@@ -46,7 +46,7 @@ class TaskModel(nn.Module, ABC):
     # A frozen dataclass: settings in the `model:` section of a preset that are not those of the encoder.
     Options: ClassVar[type] = NoOptions
     reads: ClassVar[str] = "graphs"  # of `nn.registry`: which encoders `model.kind` may name
-    task: str = ""  # the name it is registered by; training and loading set it
+    task: str = ""  # the name it is registered by; training and loading set it where the class does not
     folder: Path | None = None  # where it was loaded from, or trained
     _record: Record | None = None
 
@@ -87,6 +87,8 @@ class TaskModel(nn.Module, ABC):
     def save(self, path: str | Path) -> None:
         """Save the model to a folder, so that `load` gives it back: config.json, model.safetensors and its record."""
         folder = Path(path)
+        if not self.task:  # nobody could load it
+            raise UserError(f"{folder}: found a {type(self).__name__} of no task; expected its `task` to be set")
         with replacing(folder / WEIGHTS_FILE) as aside:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}, aside)
         if self.record is not None:

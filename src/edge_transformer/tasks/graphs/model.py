@@ -55,6 +55,7 @@ class Parse:
 class GraphParser(TaskModel):
     """Token sequence in; the parent of every token and one label a column out."""
 
+    task = "graphs"
     Options = ParserOptions
     reads = "tokens"
     tree = False  # set it to True for predictions, and scores, in which parents never go in a circle

@@ -41,6 +41,7 @@ class RelationOptions:
 class RelationModel(TaskModel):
     """Labelled graph in, label of the query edge out."""
 
+    task = "relations"
     Options = RelationOptions
 
     def __init__(self, settings: Mapping[str, Any], relations: Vocab, answers: Vocab) -> None:

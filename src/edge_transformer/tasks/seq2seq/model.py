@@ -78,6 +78,7 @@ class AnsweredLine:
 class Translator(TaskModel):
     """A sequence of words in; another one out, word by word."""
 
+    task = "seq2seq"
     Options = TranslatorOptions
     reads = "pairs"
 

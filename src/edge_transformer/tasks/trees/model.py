@@ -52,6 +52,7 @@ class TreeParserOptions:
 class TreeParser(TaskModel):
     """Words in; a head and a label for every word out, together a tree with one root."""
 
+    task = "trees"
     Options = TreeParserOptions
     reads = "tokens"
 
