@@ -195,6 +195,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
             say(f"note: data.{unread}=false left these rows unread in training; they are read now")
     with bar(f"reading {folder.name}") as reading:
         loaded = task.load(folder, settings, seed, model=model, progress=reading.advance)
+    loaded.folder = folder.absolute()
     return _noted(ScoredRows(loaded, folder.resolve().name, fingerprint, trained))
 
 

@@ -71,15 +71,16 @@ def evaluate(
         model.tree = True
     rows = scored_rows(model, data, split)
     if rows.trained and results is not None and not tree:
-        raise UserError(f"--results: {rows.name} is what {run} was trained on; its record has these scores already")
+        folder = rows.data.folder or rows.name
+        raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
     scores = rows.scores(model)
     print_scores(f"{run} on {data or rows.data.folder or rows.name}", scores)
     if predictions is not None and isinstance(rows.data, Seq2SeqData):
         rows.data.write_predictions(predictions)
         print(f"written: {predictions}")
     if results is not None and model.record is not None:
-        folder = ["--data", str(data)] if data else []
-        options = [*folder, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
+        elsewhere = ["--data", str(data)] if data else []
+        options = [*elsewhere, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
         command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])
         title = f"{rows.name}{f' {split}' if split else ''}{', parents as trees' if tree else ''}"
         hashed = f"{rows.fingerprint}{'-tree' if tree else ''}"

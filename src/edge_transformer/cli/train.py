@@ -56,9 +56,11 @@ def train(
 
     from ..io.files import check_writable
     from ..io.records import append_record
+    from ..tasks.base import get_task
     from ..training.config import RunConfig
     from ..training.presets import parse_changes
 
+    get_task(task)  # says which there are where there is no such task
     check_writable("--results", results)
     settings = parse_changes(changes or [])
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", settings, seed)
