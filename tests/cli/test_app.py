@@ -111,7 +111,7 @@ def test_the_same_command_again_is_done_at_once(trained: tuple[Path, Result], fa
     shutil.copytree(trained[0], folder)
     result = run("train", "relations", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "4")
     assert result.code == 0
-    assert f"resuming {folder} at step 6 of 6" in result.out
+    assert f"resuming {folder} at step 6 of 6\n" in result.err
     assert scores(result.out) == scores(trained[1].out)
 
 

@@ -30,7 +30,6 @@ def test_the_demo_trains_scores_draws_and_answers(tmp_path: Path, monkeypatch: p
     shown = [float(line.split()[-2]) for line in printed.splitlines() if line.endswith(" %") and "k=" not in line]
     assert len(shown) == 3
     assert 0 < sum(shown) <= 100.1
-    assert (tmp_path / "demo/accuracy.svg").stat().st_size > 1000
     assert (tmp_path / "demo/accuracy.png").read_bytes().startswith(b"\x89PNG")
     # A second call has nothing left to train.
     demo.demo(tmp_path / "demo", threads=1)
