@@ -62,7 +62,9 @@ def test_description_leads_back_to_the_model(kind: str, one: bool) -> None:
     again.load_state_dict(model.state_dict())
     assert again.description() == model.description()
     assert again.translate(["did m0"]) == model.translate(["did m0"])
-    assert model.network.output.out_features == (10 if one else 3)
+    output = model.network.get_submodule("output")
+    assert isinstance(output, torch.nn.Linear)
+    assert output.out_features == (10 if one else 3)
 
 
 def test_words_of_targets_alone_are_not_known_in_questions() -> None:
