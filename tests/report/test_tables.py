@@ -107,6 +107,17 @@ def test_every_number_of_the_paper_is_a_percentage() -> None:
                     assert score.error is None or 0 < score.error < 0.15
 
 
+def test_footnotes_and_caveats_are_whole_sentences() -> None:
+    """A comma in a list of YAML cuts a text in two."""
+    texts = [note for entry in paper()["tables"] for note in entry.get("notes", ())]
+    for benchmark in paper()["benchmarks"].values():
+        texts += [benchmark["intro"], *benchmark["caveats"]]
+        texts += [setting["note"] for setting in benchmark["settings"].values() if "note" in setting]
+    for text in texts:
+        assert text.endswith("."), text
+        assert text[0].isupper() or text[0] == "`", text
+
+
 def test_the_tables_of_the_paper_name_what_there_is() -> None:
     """Settings, variants, presets and figures that RESULTS.md asks for."""
     settings = {f"{page}/{name}" for page, each in paper()["benchmarks"].items() for name in each["settings"]}
