@@ -146,7 +146,7 @@ def test_a_hole_in_the_corpus(tmp_path: Path) -> None:
     assert (code, json.loads(out)["train"]) == (0, {"rows": 29})
     (tmp_path / "corpus.conllu").write_text("".join(TREES[:20] + TREES[30:]))
     code, _, err = run("divergence", tmp_path / "corpus.conllu", "--split", tmp_path / "split.json")
-    assert (code, "found row 20 in train; expected rows that the trees say" in err) == (2, True)
+    assert (code, "found row 20 in train; expected rows that the trees name" in err) == (2, True)
 
 
 def test_a_split_of_trees_has_the_numbers_that_they_say(tmp_path: Path) -> None:

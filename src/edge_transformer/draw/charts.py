@@ -18,7 +18,7 @@ Points = Mapping[int, Estimate]  # size -> mean and standard error
 _OURS, _BASELINE = COLOURS[0], COLOURS[1]
 _TITLE = 54  # letters in a line of the title
 _LINE = 0.46  # inches for each model
-_AROUND = 1.35  # inches for what stands above and below
+_AROUND = 1.35  # inches above and below
 
 
 def draw_curves(
@@ -32,15 +32,15 @@ def draw_curves(
     dashed: Collection[str] = (),
     paper_data: str = "",
 ) -> Figure:
-    """Draw one line a series with a band of one standard error, and the paper's points hollow beside it.
+    """Draw a line with a band of one standard error for each series, and the paper's points as hollow markers.
 
     Args:
         series: name -> {size: (mean, standard error)}, as fractions of 1. The error may be None.
-        paper: the same from the paper. A name that `series` has too gets the same colour.
-        axis, score: what the sizes and the means are, written along the axes.
+        paper: the same from the paper. Equal names get equal colours.
+        axis, score: labels of the axes.
         trained: the sizes seen in training, shaded.
-        dashed: the names of series whose lines are thin and dashed, as those of baselines are.
-        paper_data: what other data the paper's values are of, where they are.
+        dashed: series with thin, dashed lines, such as baselines.
+        paper_data: the paper's data, where it is not ours.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def draw_curves(
         shifts = _side_by_side(len(paper), _step(sizes))
         for (name, points), shift in zip(paper.items(), shifts, strict=True):
             _draw_paper(axes, points, *looks[name], shift=shift)
-        for name, points in reversed(list(series.items())):  # the first one, our main result, on top of the others
+        for name, points in reversed(list(series.items())):  # the first one, the main result, on top
             _draw_ours(axes, points, *looks[name], dashed=name in dashed)
         _label_ends(axes, {**paper, **series}, looks, hollow=paper.keys() - series.keys())
         explain_marks(axes, _estimates(series), _estimates(paper), paper_data=paper_data)
@@ -72,14 +72,14 @@ Look = tuple[str, str]  # colour, marker
 
 def _assign_looks(names: Sequence[str]) -> dict[str, Look]:
     return {
-        # seven colours against seven markers, shifted by one each time round: 49 looks before one comes back
+        # seven colours and seven markers, shifted by one each round, give 49 looks
         name: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
         for i, name in enumerate(names)
     }
 
 
 def _columns(points: Points) -> tuple[list[int], list[float], list[float]]:
-    """Sizes, means and errors in percent, in the order of sizes; an unknown error is 0 here."""
+    """Sizes, and means and errors in percent, in order of size; an unknown error is 0."""
     sizes = sorted(points)
     means = [100 * points[size][0] for size in sizes]
     return sizes, means, [100 * (points[size][1] or 0.0) for size in sizes]
@@ -90,12 +90,12 @@ def _estimates(*groups: Mapping[str, Points]) -> list[Estimate]:
 
 
 def _step(sizes: Sequence[int]) -> int:
-    """The smallest distance of two sizes, the unit of everything measured along the axis."""
+    """The smallest distance between sizes, the unit of lengths along the axis."""
     return min((right - left for left, right in pairwise(sizes)), default=1)
 
 
 def _side_by_side(count: int, step: int) -> list[float]:
-    """How far to the right of our points each of the paper's series goes: between 0.13 and 0.37 of a step."""
+    """Shift of each of the paper's series to the right of our points: 0.13 to 0.37 of a step."""
     between = min(0.09, 0.24 / max(1, count - 1))
     return [step * (0.13 + between * i) for i in range(count)]
 
@@ -116,7 +116,7 @@ def _set_up_axes(axes: Axes, sizes: Sequence[int], low: float, axis: str, score:
 
 
 def _shade(axes: Axes, sizes: Sequence[int], trained: Iterable[int]) -> None:
-    """Shade the sizes seen in training, one patch for each run of neighbours."""
+    """Shade the sizes seen in training, one patch for each run of adjacent sizes."""
     shown = sorted(set(trained) & set(sizes))
     if not shown:
         return
@@ -145,9 +145,9 @@ def _draw_ours(axes: Axes, points: Points, colour: str, marker: str, dashed: boo
 
 
 def _draw_paper(axes: Axes, points: Points, colour: str, marker: str, shift: float) -> None:
-    """Hollow markers with error bars, a little to the right of ours, so that neither hides the other.
+    """Draw hollow markers with error bars, a little to the right of ours, so that neither hides the other.
 
-    No line joins them: on a falling curve a line moved to the right would look like a higher one.
+    No line joins them: a falling curve moved to the right would look higher.
     """
     sizes, means, errors = _columns(points)
     axes.errorbar(
@@ -168,7 +168,7 @@ def _draw_paper(axes: Axes, points: Points, colour: str, marker: str, shift: flo
 
 
 def _label_ends(axes: Axes, lines: Mapping[str, Points], looks: Mapping[str, Look], hollow: Collection[str]) -> None:
-    """Write each name at the right, at the height where its line ends, moved apart where lines meet."""
+    """Write each name at the right end of its line, moved apart where lines meet."""
     low, high = axes.get_ylim()
     right = axes.get_xlim()[1]
     ends = {name: 100 * points[max(points)][0] for name, points in lines.items()}
@@ -211,11 +211,9 @@ class Dot(NamedTuple):
 
 
 def draw_dots(dots: Sequence[Dot], *, title: str = "", score: str = "score", paper_data: str = "") -> Figure:
-    """Draw a line for each model, best first, with a bar of one standard error and the paper's value hollow below it.
+    """Draw each model's score, best first, with a bar of one standard error and the paper's value hollow below it.
 
-    Args:
-        score: what the scores are, written along the axis.
-        paper_data: what other data the paper's values are of, where they are.
+    `score` labels the axis; `paper_data` names the paper's data, where it is not ours.
     """
     import matplotlib
     from matplotlib.figure import Figure
