@@ -361,7 +361,7 @@ class Seq2SeqData(TaskData):
         return self._identity.get("corpus") == CFQ
 
     def _scores(self, answers: Mapping[str, Sequence[_Answer]], device: torch.device) -> dict[str, float]:
-        """Exact match of the targets; of queries also up to the order of their conditions."""
+        """Exact match of the targets; of queries also by meaning (`same_query`)."""
         scores: dict[str, float] = {}
         for split, rows in answers.items():
             # Reports rely on these names: plain EM is of test rows, and recipes are chosen by names with "valid".
