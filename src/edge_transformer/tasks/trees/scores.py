@@ -1,9 +1,8 @@
-"""How good predicted trees are, counted as the CoNLL 2018 shared task does for words that are given.
+"""Scores of predicted trees, as in the CoNLL 2018 shared task with gold words.
 
-All words count, punctuation too, and each word once, however long its sentence is. That evaluation compares relations
-up to the first colon (`nmod:poss` as `nmod`); `las` here compares them as they stand in the files. Its CLAS looks at
-content words only, which leaves out function words and punctuation. Exact match is the part of sentences without a
-mistake; `exact_content` is the count of Goodwin et al. (2022), who ask for content words only.
+Every word counts once, punctuation too. CoNLL 2018 compares relations up to the first colon (`nmod:poss` as `nmod`);
+`las` here compares whole relations. CLAS counts content words only. Exact match is the share of sentences without a
+mistake; `exact_content`, of Goodwin et al. (2022), looks at content words only.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def universal(relation: str) -> str:
 
 @dataclass
 class TreeCounts:
-    """Counts over sentences, added up; the scores are parts of one, and 0 where there is nothing to score."""
+    """Counts over sentences, and scores as fractions; a score is 0 if there is nothing to score."""
 
     sentences: int = 0
     words: int = 0
@@ -95,7 +94,7 @@ class TreeCounts:
 
 
 def _is_content(relation: str) -> bool:
-    """The corpus of Goodwin et al. has its relations in capitals."""
+    """Whether a relation is that of a content word; Goodwin et al. write relations in capitals."""
     return relation.lower() in CONTENT_RELATIONS
 
 
