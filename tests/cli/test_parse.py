@@ -145,7 +145,7 @@ def test_unknown_words_and_graphs_without_form_are_told_beside_the_answer(model:
     assert out == "Blick  dax  \\x1b  dax\n"
     assert err.splitlines() == [
         "warning: never seen in training, so a guess: Blick, dax, \\x1b",
-        "warning: no logical form has this graph: found no noun and no verb; expected a graph that says something",
+        "warning: no logical form has this graph: found no noun and no verb; expected at least one of them",
     ]
     code, out, err = run("parse", stdin=f"{EMMA}\n\nBlick\n")
     assert [json.loads(line)["unknown"] for line in out.splitlines()] == [[], ["Blick"]]
