@@ -84,8 +84,8 @@ def train(
         settings: changes to the preset, such as `dim=64` or `**{"train.epochs": 5}`.
 
     Returns:
-        The trained model. Its `record` has the scores, settings and minutes; it is None if Ctrl-C stopped a run with
-        an `out`. Without `out`, Ctrl-C raises KeyboardInterrupt.
+        The trained model. Its `record` has the scores, settings and minutes. Ctrl-C stops a run with an `out`: the
+        model then `has_record` False, and the same call goes on. Without `out`, Ctrl-C has its usual effect.
     """
     get_task(task)
     preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)

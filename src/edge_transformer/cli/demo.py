@@ -43,7 +43,7 @@ def demo(
     _generate(families)
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
     model = et.train("relations", families, preset=PRESET, out=run, device="cpu", threads=threads)
-    if model.record is None:
+    if not model.has_record:
         sys.exit(EXIT_INTERRUPTED)
     settings = model.record.settings["model"]
     out.print(

@@ -61,7 +61,7 @@ def evaluate(
     name = f"a {type(model).__name__} in {run}"
     if predictions is not None and model.task != "seq2seq":
         raise UserError(f"--predictions: found {name}; expected a model that translates")
-    if results is not None and model.record is None:
+    if results is not None and not model.has_record:
         raise UserError(f"--results: found no record in {run}; expected the folder of a run")
     for option, path in (("--predictions", predictions), ("--results", results)):
         check_writable(option, path)
@@ -78,7 +78,7 @@ def evaluate(
     if predictions is not None and isinstance(rows.data, Seq2SeqData):
         rows.data.write_predictions(predictions)
         print(f"written: {predictions}")
-    if results is not None and model.record is not None:
+    if results is not None:
         elsewhere = ["--data", str(data)] if data else []
         options = [*elsewhere, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
         command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])

@@ -78,9 +78,9 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         **settings,
     )
-    record = model.record
-    if record is None:
+    if not model.has_record:
         sys.exit(EXIT_INTERRUPTED)
+    record = model.record
     if os.environ.get("RANK", "0") != "0":  # of several processes, the first one speaks
         return
     if results is not None:

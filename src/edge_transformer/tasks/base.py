@@ -50,15 +50,23 @@ class TaskModel(nn.Module, ABC):
     _record: Record | None = None
 
     @property
-    def record(self) -> Record | None:
-        """The record of the run that trained the model, if any: scores, settings, minutes."""
-        if self._record is None and self.folder is not None and (self.folder / RECORD_FILE).exists():
+    def record(self) -> Record:
+        """The record of the run that trained the model: scores, settings, minutes."""
+        if not self.has_record:
+            raise UserError("this model has no record: its training was stopped, or it was made by hand")
+        if self._record is None and self.folder is not None:
             self._record = read_record(self.folder / RECORD_FILE)
+        assert self._record is not None
         return self._record
 
     @record.setter
     def record(self, record: Record | None) -> None:
         self._record = record
+
+    @property
+    def has_record(self) -> bool:
+        """Whether a run trained the model to its end."""
+        return self._record is not None or (self.folder is not None and (self.folder / RECORD_FILE).exists())
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -90,7 +98,7 @@ class TaskModel(nn.Module, ABC):
             raise UserError(f"{folder}: found a {type(self).__name__} of no task; expected its `task` to be set")
         with replacing(folder / WEIGHTS_FILE) as aside:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}, aside)
-        if self.record is not None:
+        if self.has_record:
             write_json(folder / RECORD_FILE, to_dict(self.record))
         # The description comes last: a folder with a config.json is a whole model.
         write_json(folder / CONFIG_FILE, {"format": MODEL_FORMAT, "task": self.task, **self.description()})
