@@ -341,9 +341,9 @@ class EdgeTransformerLayer(nn.Module):
         """
         attention = self.attention
         take: Callable[[Tensor, Sequence[int]], Tensor]
-        if type(self).project is EdgeTransformerLayer.project:  # as here, it can be done for some of the parts alone
-            normed = self.attention_norm(states)
-            rows, columns, own = pick(normed)
+        steps = type(self).project, type(attention).project
+        if steps == (EdgeTransformerLayer.project, TriangularAttention.project):  # for those parts alone that are read
+            rows, columns, own = pick(self.attention_norm(states))
             normed, take = own, attention.project
         else:
             normed, parts = self.project(states)
