@@ -169,7 +169,7 @@ def test_ctrl_c_returns_what_is_trained_and_the_same_call_goes_on(
     assert stopped.record is None
     assert stopped.predict(ROWS[:1])[0]["answer"]
     told = capfd.readouterr().err.replace("\n", " ")
-    assert f"the same call, with out='{tmp_path / 'run'}', goes on from there" in told
+    assert f"the same call, with out='{tmp_path / 'run'}', resumes it" in told
     again = train(data, epochs=4, out=tmp_path / "run")
     assert again.record is not None
     for one, other in zip(again.parameters(), whole.parameters(), strict=True):

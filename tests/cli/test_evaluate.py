@@ -94,13 +94,10 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     message = refused("evaluate", str(folder), "--predictions", "said.jsonl")
     assert message == f"--predictions: found a RelationModel in {folder}; expected a model that translates"
     message = refused("evaluate", str(folder))
-    assert (
-        message
-        == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; say with --data where the data are"
-    )
+    assert message == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; give the folder of the data"
     del values["data_folder"]  # as runs of before have it
     (folder / "run.json").write_text(json.dumps(values))
-    message = f"{folder}: no run.json says on which data it was trained; give a folder with --data"
+    message = f"{folder}: found no run.json that names its data; expected a data folder"
     assert refused("evaluate", str(folder)) == message
     (folder / "run.json").unlink()
     assert refused("evaluate", str(folder)) == message
