@@ -95,10 +95,10 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     message = refused("evaluate", str(folder), "--predictions", "said.jsonl")
     assert message == f"--predictions: found a RelationModel in {folder}; expected a model that translates"
     message = refused("evaluate", str(folder))
-    assert message == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; say where the data are"
+    assert message == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; give the folder of the data"
     del values["data_folder"]  # as runs on rows in memory have it
     (folder / "run.json").write_text(json.dumps(values))
-    message = f"{folder}: no run.json says on which data it was trained; give a folder"
+    message = f"{folder}: found no run.json that names its data; expected a data folder"
     assert refused("evaluate", str(folder)) == message
     (folder / "run.json").unlink()
     assert refused("evaluate", str(folder)) == message

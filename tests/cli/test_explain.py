@@ -72,8 +72,8 @@ def test_the_figure(saved: str, tmp_path: Path) -> None:
         (["--figure", "why.svg"], "", "--figure why.svg: found 0 questions; expected one"),
         (["--input", "nowhere.jsonl"], "", "nowhere.jsonl: No such file or directory"),
         ([], "{", "standard input:1: found '{'; expected one JSON object a line"),
-        ([], "", "standard input: found no question; expected one JSON object a line, such as {"),
-        (["--json"], "\n \n", "standard input: found no question; expected one JSON object a line, such as {"),
+        ([], "", "standard input: found no question; expected one JSON object per line, such as {"),
+        (["--json"], "\n \n", "standard input: found no question; expected one JSON object per line, such as {"),
         ([], f"\n{json.dumps(LARGE)}", "standard input:2: found a graph of 65 nodes; expected at most 64"),
     ],
 )

@@ -113,7 +113,7 @@ def test_queries_that_can_be_run(run: str) -> None:
         assert ask(run, "--sparql", text="who\n\nwho\n").stdout.splitlines() == [expected, "", expected]
         value = json.loads(ask(run, "--sparql", "--json", "--nbest", "2", "who").stdout)
         words = ["who", "who"]  # what is said from now on
-        assert (ask(run, "--sparql", "who").stderr) == "warning: what the model says is no query\n"
+        assert (ask(run, "--sparql", "who").stderr) == "warning: the translation is no query\n"
     assert value["target"] == "select distinct ?x0 where { ?x0 film.director.film m0 }"
     assert [each["sparql"] for each in (value, *value["candidates"])] == [expected] * 3
     with pytest.raises(UserError, match=r"--sparql: found no words of queries in .*run; expected a model"):
@@ -134,7 +134,7 @@ def test_queries_that_can_be_run(run: str) -> None:
         (["x " * 600], "the text:1: found 600 words; expected 1 to 512"),
         (["--limit", "0"], "a limit of 0 words"),
         (["--input", "no-such-file"], "no-such-file: No such file"),
-        ([], "standard input: found no text; expected one a line"),
+        ([], "standard input: found no text; expected one per line"),
     ],
 )
 def test_what_is_refused(arguments: list[str], message: str, run: str) -> None:

@@ -190,7 +190,7 @@ def test_signals_stop_the_runs_too(which: signal.Signals, file: Path, tmp_path: 
     assert started.startswith("started: clutrr/cpu ")
     assert others == [
         "stopping 1 run; it writes its checkpoint … (Ctrl-C again ends at once)",
-        "stopped; the same command goes on from there",
+        "stopped; the same command resumes it",
     ]
     assert is_free(tmp_path / "runs")
     assert len(list((tmp_path / "runs").glob("*/checkpoint.safetensors"))) == 1
@@ -208,7 +208,7 @@ def test_a_second_interrupt_ends_at_once(file: Path, tmp_path: Path) -> None:
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "Traceback" not in said
-    assert said.endswith("\nstopped; the same command goes on from there\n")
+    assert said.endswith("\nstopped; the same command resumes it\n")
     assert is_free(tmp_path / "runs")
 
 

@@ -46,7 +46,7 @@ def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
         et.load(tmp_path)
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(
-        UserError, match=r"config\.json: its training has not finished; the command that started it goes on"
+        UserError, match=r"config\.json: its training has not finished; the command that started it resumes it"
     ):
         et.load(tmp_path)
     model.save(tmp_path)

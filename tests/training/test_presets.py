@@ -242,7 +242,7 @@ def test_changes_without_equals_sign(option: str) -> None:
     ["[1, 2", "{", "a: b: c", "\x07", "2020-99-99", "9" * 5000, "[" * 1200, "!!python/name:os.system", "*a", "&"],
 )
 def test_changes_that_are_no_yaml(value: str) -> None:
-    with pytest.raises(UserError, match=r"^--set model\.dim=(.|\n)*is no YAML value$"):
+    with pytest.raises(UserError, match=r"^--set model\.dim=(.|\n)*expected a YAML value$"):
         parse_changes([f"model.dim={value}"])
 
 

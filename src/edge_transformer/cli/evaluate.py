@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import UserError
 from ..io.process import prepare_process
 from .options import RunArgument, ThreadsOption, print_scores
-
-if TYPE_CHECKING:
-    pass
 
 
 def evaluate(
@@ -23,18 +20,18 @@ def evaluate(
         typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Which one, where a corpus is split in several ways.", show_default="of training")
+        str | None, typer.Option(help="Name of a split, if the corpus has several.", show_default="of training")
     ] = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
     predictions: Annotated[
-        Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
+        Path | None, typer.Option(help="Translators: write each row with its prediction, as JSON lines.")
     ] = None,
     results: Annotated[
         Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
     ] = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Score a trained model on its own test files, or on those of another folder, which needs no others.
+    """Score a trained model on the test files of its data, or on those of another folder.
 
     Examples:
 

@@ -162,7 +162,7 @@ class _Picture:
         self.lines[line] = _columns(curve.at(point / points) for point in range(1, points))
 
     def write_label(self, line: _Line) -> None:
-        """Write on the line, outside it between neighbours on the arc, beside it if that is full, above a self-edge."""
+        """Write on the line, outside it between neighbours, beside it if that is full, or above a self-edge."""
         start, end, bend = line.curve
         if start == end:
             self.write(line.label, [(start[0], start[1] + 0.3 + 0.2 * number) for number in range(4)], line.colour)
