@@ -163,7 +163,7 @@ class _Labelling:
     """Search for the names of variables that give the smallest query: canonical labelling by colour refinement.
 
     Variables are distinguished by their conjuncts, then by the variables beside them, and so on. Where some remain
-    equal, each is taken as the first in turn, unless they are interchangeable.
+    alike, each is taken as the first in turn, unless they are interchangeable.
     """
 
     def __init__(self, groups: Groups) -> None:

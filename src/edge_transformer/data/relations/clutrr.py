@@ -120,7 +120,7 @@ def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
                 raise fail(column, f"nodes that exist, 0 to {len(names) - 1}")
     told = dict(zip(edges, relations, strict=True))
     if any(told[edge] != relation for edge, relation in zip(edges, relations, strict=True)):
-        raise fail("edge_types", "one relation an edge; an edge that is told twice is told with the same one")
+        raise fail("edge_types", "one relation an edge; repeated edges must have the same one")
     proof = _read_proof(row.get("proof_state") or "", names)
     if proof is None:
         step = "{(a, relation, c): [(a, relation, b), (b, relation, c)]}"
