@@ -14,21 +14,10 @@ from edge_transformer import EdgeTransformerConfig
 from edge_transformer.nn import decoder as decoder_module
 from edge_transformer.nn.cache import FIRST_TARGETS
 from edge_transformer.nn.decoder import DecoderInput, EdgeSeq2Seq
-from edge_transformer.nn.encoder import RECOMPUTE
 from edge_transformer.nn.layer import NORMS
 from edge_transformer.ops.memory import LANES
 from edge_transformer.ops.native import NATIVE
-from seq2seq_cases import (
-    SOURCE_TOKENS,
-    TARGET_TOKENS,
-    assert_causal,
-    assert_every_parameter_gets_a_gradient,
-    assert_padding_changes_nothing,
-    decode,
-    draw_vectors,
-    mask_of,
-    random_pair,
-)
+from seq2seq_cases import SOURCE_TOKENS, TARGET_TOKENS, decode, draw_vectors, mask_of, random_pair
 
 OPTIONS: list[dict[str, Any]] = [
     {"key": key, "value": value, "tied": tied, "norm": norm, "attention_bias": bias}
@@ -132,17 +121,7 @@ def test_one_vocabulary_has_one_table() -> None:
     assert one.output.bias is None
 
 
-# --- causality and padding --------------------------------------------------------------------------------------------
-
-
-@some_options
-def test_no_later_token_changes_an_earlier_logit(options: dict[str, Any]) -> None:
-    model = make_model(**options).double()
-    source, target = random_pair(2, 4, 8)
-    assert_causal(model, source, target)
-    logits = model(source, target)
-    for t in range(8):
-        torch.testing.assert_close(model(source, target[:, : t + 1]), logits[:, : t + 1])
+# --- what depends on what ---------------------------------------------------------------------------------------------
 
 
 def test_no_later_token_gets_a_gradient() -> None:
@@ -167,23 +146,12 @@ def test_every_source_token_matters() -> None:
         assert ((model(changed, target) - logits).abs().amax(-1) > 1e-9).all()
 
 
-@some_options
-def test_padding_changes_nothing(options: dict[str, Any]) -> None:
-    assert_padding_changes_nothing(make_model(**options).double())
-
-
 def test_a_random_number_of_layers_in_training() -> None:
     model = make_model(layers=3, min_layers=1, norm="pre").train()
     source, target = random_pair(1, 3, 4)
     # Encoder and decoder draw on their own. A decoder of one layer sees no edge among source nodes, so that there the
     # depth of the encoder makes no difference.
     assert len({tuple(model(source, target).flatten().tolist()) for _ in range(60)}) == 7
-
-
-@pytest.mark.parametrize("again", RECOMPUTE)
-def test_every_parameter_gets_a_gradient(again: str) -> None:
-    model = make_model(tied=False, norm="pre", dropout=0.1).train()
-    assert_every_parameter_gets_a_gradient(model, again)
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
@@ -235,29 +203,6 @@ def test_the_cache_grows(limit: int | None, engine: str) -> None:
     assert (state.steps, state.nodes) == (45, 48)
 
 
-@some_options
-@plain_and_compiled
-def test_reordering(options: dict[str, Any], engine: str) -> None:
-    """Rows swap, are repeated and left out, in the middle of their sequences."""
-    model = make_model(engine=engine, **options).double()
-    source, target = random_pair(3, 5, 12)
-    mask = mask_of(5, 2, 4)
-    state = model.start(source, mask)
-    decode(model, state, target[:, :4])
-    order = torch.arange(3)
-    steps = {4: [1, 0, 2], 5: [2, 2, 0], 7: [0, 1, 1, 2, 0], 8: [4, 3, 2, 1, 0], 10: [3], 11: [0]}
-    for t in range(4, 12):
-        if t in steps:
-            index = torch.tensor(steps[t])
-            model.reorder(state, index)
-            order, target = order[index], target[index]
-        tokens = torch.randint(TARGET_TOKENS, (len(order),))
-        target[:, t - 1] = tokens
-        expected = model(source[order], target[:, : t + 1], mask[order])[:, -1]
-        torch.testing.assert_close(model.step(state, tokens), expected)
-    assert state.rows == 1
-
-
 @plain_and_compiled
 def test_rows_that_stay_are_not_copied(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model(engine=engine)
@@ -299,36 +244,9 @@ def test_a_step_computes_new_edges_only() -> None:
         assert seen == [2 * (5 + t) - 1, 2 * (5 + t) - 1, 1]
 
 
-def test_decoding_keeps_no_graph_and_needs_eval() -> None:
-    model = make_model()
-    source, target = random_pair(1, 2, 3)
-    assert not decode(model, model.start(source), target).requires_grad
-    with pytest.raises(ValueError, match=r"call model.eval\(\) first"):
-        model.train().start(source)
-
-
-def test_wrong_arguments_are_refused() -> None:
-    model = make_model()
-    source, target = random_pair(2, 4, 3)
-    with pytest.raises(ValueError, match=r"source must be \[batch, S\] with S at least 1, but its shape is \[2, 0\]"):
-        model(source[:, :0], target)
-    with pytest.raises(ValueError, match=r"target must be \[batch=2, T\] with T at least 1, but its shape is \[2, 0\]"):
-        model(source, target[:, :0])
-    with pytest.raises(ValueError, match=r"source_mask must be bool \[2, 4\], but is torch.int64 \[2, 4\]"):
-        model.start(source, source)
+def test_a_largest_distance_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="max_distance must be at least 1"):
         DecoderInput(4, 0)
-    state = model.start(source)
-    with pytest.raises(ValueError, match="None at the first step only"):
-        model.step(state, target[:, 0])
-    model.step(state, None)
-    with pytest.raises(ValueError, match="None at the first step only"):
-        model.step(state, None)
-    with pytest.raises(ValueError, match=r"tokens must be \[batch=2\], but their shape is \[1\]"):
-        model.step(state, target[:1, 0])
-    for index, message in (([0, 2], "rows from 0 to 1"), ([[0]], r"index must be \[rows\]")):
-        with pytest.raises(ValueError, match=message):
-            model.reorder(state, torch.tensor(index))
 
 
 def test_the_example_in_the_documentation() -> None:

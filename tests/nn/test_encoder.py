@@ -121,12 +121,6 @@ def test_relabelling_the_nodes_relabels_the_output(norm: str, ablation: dict[str
     assert not torch.allclose(relabelled, model(edges))
 
 
-def test_directions_of_edges_matter() -> None:
-    model, edges = make_encoder(), random_edges(1, 4)
-    turned = edges.transpose(1, 2)
-    assert not torch.allclose(model(turned), model(edges).transpose(1, 2))
-
-
 @norms
 @ablations
 def test_padding_changes_nothing(norm: str, ablation: dict[str, Any]) -> None:
@@ -142,16 +136,6 @@ def test_padding_changes_nothing(norm: str, ablation: dict[str, Any]) -> None:
     for row, graph in enumerate(graphs):
         n = graph.shape[1]
         torch.testing.assert_close(together[row, :n, :n], model(graph)[0])
-
-
-@norms
-def test_padding_gets_no_gradient_from_real_nodes(norm: str) -> None:
-    model, edges = make_encoder(norm=norm), random_edges(1, 4).requires_grad_()
-    mask = torch.tensor([[True, False, True, True]])
-    real = mask[:, :, None] & mask[:, None, :]
-    (gradient,) = torch.autograd.grad(model(edges, mask)[real].square().sum(), edges)
-    assert (gradient[~real] == 0).all()
-    assert (gradient[real].abs().sum(-1) > 0).all()
 
 
 @norms
@@ -228,22 +212,6 @@ def test_reading_at_every_depth(norm: str, tied: bool, min_layers: int | None) -
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["hidden", "layers"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_what_is_computed_again_gives_the_same_gradients(tied: bool, what: str) -> None:
-    model = make_encoder(dropout=0.3, tied=tied).train()
-    edges = random_edges(2, 4)
-    gradients = []
-    for again in ("nothing", what):
-        recompute(model, again)
-        torch.manual_seed(1)
-        model.zero_grad()
-        model(edges).square().sum().backward()
-        gradients.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
-    for plain, recomputed in zip(*gradients, strict=True):
-        torch.testing.assert_close(recomputed, plain, rtol=0, atol=0)
-
-
 def test_what_is_computed_again_is_not_kept() -> None:
     """Count what autograd keeps for the backward pass: with whole layers again, one state of the edges a layer."""
 
@@ -278,34 +246,7 @@ def test_what_can_be_computed_again() -> None:
         recompute(make_encoder(), "all")
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (1, 3, 2), (2, 3, 3)])
-def test_wrong_pairs_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"pairs must be \[batch=2, m, 2\], but their shape is \[") as error:
-        make_encoder().read(random_edges(2, 4), torch.zeros(shape, dtype=torch.int64))
-    assert str(list(shape)) in str(error.value)
-
-
-@pytest.mark.parametrize("shape", [(4, 4, 12), (2, 4, 5, 12), (2, 4, 4, 11), (1, 2, 4, 4, 12)])
-def test_wrong_edges_are_refused(shape: tuple[int, ...]) -> None:
-    model, pairs = make_encoder(), torch.zeros(shape[0], 1, 2, dtype=torch.int64)
-    for run in (model, model.encode, lambda edges: model.read(edges, pairs)):
-        with pytest.raises(ValueError, match=r"edges must be \[batch, n, n, dim=12\], but their shape is \[") as error:
-            run(torch.zeros(shape, dtype=torch.float64))
-        assert str(list(shape)) in str(error.value)
-
-
 # --- ways to run it ---------------------------------------------------------------------------------------------------
-
-
-def test_dropout_in_training_only() -> None:
-    model, edges = make_encoder(dropout=0.3), random_edges(1, 4)
-    assert torch.equal(model(edges), model(edges))
-    model.train()
-    torch.manual_seed(1)
-    first, second = model(edges), model(edges)
-    torch.manual_seed(1)
-    assert torch.equal(model(edges), first)
-    assert not torch.allclose(first, second)
 
 
 @needs_kernels

@@ -274,7 +274,7 @@ def test_attention_weights_are_dropped(engine: str, read: bool) -> None:
         if read:  # one edge alone
             q, k, v1, v2 = parts[:, :1].unbind(3)
             parts = Triangles(q, k, v1, v2, None)
-        return attention.mix(parts)[..., ::4] * (1 - P)  # one number for each head
+        return attention.output(attention.attend(parts))[..., ::4] * (1 - P)  # one number for each head
 
     expected = {0: P * P, 0.5: 2 * P * (1 - P), 1: (1 - P) ** 2}
     assert shares(weights()) == pytest.approx(expected, abs=0.06)

@@ -113,7 +113,7 @@ class TriangularAttention(nn.Module):
         nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
-        return self.mix(self.project(edges), node_mask=node_mask, causal_from=causal_from)
+        return self.output(self.attend(self.project(edges), node_mask=node_mask, causal_from=causal_from))
 
     def project(self, edges: Tensor, only: Sequence[int] | None = None) -> Tensor:
         """q, k, v1 and v2, or `only` some of them by number: `[..., dim] -> [..., parts, heads, head_dim]`."""
@@ -124,7 +124,7 @@ class TriangularAttention(nn.Module):
         bias = None if self.projections.bias is None else self.projections.bias.view(self.parts, -1)[chosen].flatten()
         return F.linear(edges, weight, bias).unflatten(-1, (len(chosen), self.heads, -1))
 
-    def mix(
+    def attend(
         self,
         parts: Tensor | Triangles,
         *,
@@ -133,12 +133,9 @@ class TriangularAttention(nn.Module):
         sizes: Sequence[tuple[int, int]] | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
-        """The attention on parts, and the output projection. The parts, and what becomes of them, are those of
+        """The attention on parts, before the output projection: `[..., parts, heads, head_dim] -> [..., dim]`.
 
-        whole graphs  `[batch, n, n, ...] -> [batch, n, n, dim]`, with `node_mask` and `causal_from`
-        groups        `[edges, ...] -> [edges, dim]`; `sizes` has for each its number of graphs, and of their nodes
-        a new node    `[2n - 1, batch, ...] -> [2n - 1, batch, dim]`; `memory` is of the nodes before it
-        some edges    `Triangles` -> `[batch, m, dim]`
+        Arguments as for `EdgeTransformerLayer.mix`.
         """
         dropout_p = self.dropout_p if self.training else 0.0
         if isinstance(parts, Triangles):
@@ -151,7 +148,7 @@ class TriangularAttention(nn.Module):
                 mixed = packed_triangular_attention(parts, node_mask=node_mask, causal_from=causal_from, **choice)
             else:
                 mixed = grouped_triangular_attention(parts, sizes, **choice)
-        return self.output(mixed.flatten(-2))
+        return mixed.flatten(-2)
 
     def remember(self, parts: Tensor, capacity: int) -> Memory:
         """The memory of a decoder's layer, from the parts of its source nodes, with room for so many nodes."""
@@ -266,10 +263,10 @@ class EdgeTransformerLayer(nn.Module):
         sizes: Sequence[tuple[int, int]] | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
-        """All three steps, on edges that lie in one of the ways that `TriangularAttention.mix` lists."""
-        normed, parts = self.project(edges)
-        update = self.mix(parts, node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
-        del parts  # the largest tensor of the layer
+        """All three steps, on edges that lie in one of the ways that `mix` lists."""
+        normed, *parts = self.project(edges)
+        # Taken out, and so not held here while `mix` computes the output: it is the largest tensor of the layer.
+        update = self.mix(parts.pop(), node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
         return self.finish(edges, normed, update)
 
     def project(self, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -280,12 +277,25 @@ class EdgeTransformerLayer(nn.Module):
         with self._not_kept(normed, self.attention_norm, edges):
             return normed, self.attention.project(normed)
 
-    def mix(self, parts: Tensor | Triangles, **how: Any) -> Tensor:
-        """The update of the edges that the parts belong to, `[..., parts, heads, head_dim] -> [..., dim]`.
+    def mix(
+        self,
+        parts: Tensor | Triangles,
+        *,
+        node_mask: Tensor | None = None,
+        causal_from: int | None = None,
+        sizes: Sequence[tuple[int, int]] | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """The attention on parts, and the output projection. The parts, and the update that comes out, are those of
 
-        How these lie is told as to `TriangularAttention.mix`.
+        whole graphs  `[batch, n, n, ...] -> [batch, n, n, dim]`, with `node_mask` and `causal_from`
+        groups        `[edges, ...] -> [edges, dim]`; `sizes` has for each its number of graphs, and of their nodes
+        a new node    `[2n - 1, batch, ...] -> [2n - 1, batch, dim]`; `memory` is of the nodes before it
+        some edges    `Triangles` -> `[batch, m, dim]`
         """
-        return self.attention.mix(parts, **how)
+        mixed = self.attention.attend(parts, node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
+        del parts
+        return self.attention.output(mixed)
 
     def finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
         """From the update to the end of the layer, for any set of edges, `[..., dim]` all of them: residuals, norm and
@@ -341,9 +351,9 @@ class EdgeTransformerLayer(nn.Module):
         """
         attention = self.attention
         take: Callable[[Tensor, Sequence[int]], Tensor]
-        if type(self).project is EdgeTransformerLayer.project:  # as here, it can be done for some of the parts alone
-            normed = self.attention_norm(states)
-            rows, columns, own = pick(normed)
+        steps = type(self).project, type(attention).project
+        if steps == (EdgeTransformerLayer.project, TriangularAttention.project):  # for those parts alone that are read
+            rows, columns, own = pick(self.attention_norm(states))
             normed, take = own, attention.project
         else:
             normed, parts = self.project(states)

@@ -54,7 +54,8 @@ def triangular_attention(
         `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros.
     """
     options = Options(node_mask, causal_from, key, dropout_p)
-    _check(q, k, v1, v2, value, options)
+    _check(q, options)
+    _check_others(q, k, v1, v2, value)
     return resolve_engine(engine, q).attend(q, k, v1, None if value == "left" else v2, options)
 
 
@@ -75,9 +76,8 @@ def packed_triangular_attention(
         raise ValueError(
             f"parts must be [batch, n, n, 3 or 4, heads, head_dim], but their shape is {list(parts.shape)}"
         )
-    q, k, v1, *v2 = parts.unbind(3)
     options = Options(node_mask, causal_from, key, dropout_p)
-    _check(q, k, v1, v2[0] if v2 else None, "product" if v2 else "left", options)
+    _check(parts.select(3, 0), options)
     return resolve_engine(engine, parts).attend_packed(parts, options)
 
 
@@ -135,10 +135,10 @@ _hinted = False
 def _hint_at(engine: Engine, like: Tensor) -> None:
     """Say once a process that an engine would compute this tensor faster, if it were there."""
     global _hinted
-    if torch.compiler.is_compiling():  # a trace must depend on nothing that changes, and can warn nobody
+    if engine.remedy is None or torch.compiler.is_compiling():  # a trace must depend on nothing that changes
         return
-    reason = engine.unavailable()
-    if _hinted or engine.remedy is None or reason is None or not engine.takes(like):
+    reason = None if _hinted or not engine.takes(like) else engine.unavailable()
+    if reason is None:
         return
     _hinted = True
     warnings.warn(
@@ -148,34 +148,14 @@ def _hint_at(engine: Engine, like: Tensor) -> None:
     )
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    v1: Tensor,
-    v2: Tensor | None,
-    value: str,
-    options: Options,
-) -> None:
+def _check(q: Tensor, options: Options) -> None:
     """Refuse what would otherwise fail deep inside an engine, or quietly compute nonsense."""
     node_mask, causal_from = options.node_mask, options.causal_from
     _check_options(options, q.dtype)
-    if value not in VALUES:
-        raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
-    if v2 is None and value == "product":
-        raise ValueError('value="product" needs v2; it may be None only with value="left"')
     if q.dim() != 5 or q.shape[1] != q.shape[2]:
         raise ValueError(f"q must be [batch, n, n, heads, head_dim], but its shape is {list(q.shape)}")
     if min(q.shape[1:]) < 1:
         raise ValueError(f"n, heads and head_dim must be at least 1, but the shape of q is {list(q.shape)}")
-    for name, tensor in (("k", k), ("v1", v1), ("v2", v2)):
-        if tensor is None:
-            continue
-        if tensor.shape != q.shape:
-            raise ValueError(f"{name} must have the shape of q, {list(q.shape)}, but has {list(tensor.shape)}")
-        if tensor.dtype != q.dtype or tensor.device != q.device:
-            raise ValueError(
-                f"{name} is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on {q.device}; they must agree"
-            )
     if node_mask is not None:
         if node_mask.dtype != torch.bool or node_mask.shape != q.shape[:2]:
             raise ValueError(
@@ -186,6 +166,23 @@ def _check(
             raise ValueError(f"node_mask is on {node_mask.device}, but q is on {q.device}")
     if causal_from is not None and not 0 <= causal_from <= q.shape[1]:
         raise ValueError(f"causal_from must lie between 0 and n={q.shape[1]}, but is {causal_from}")
+
+
+def _check_others(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, value: str) -> None:
+    """Refuse k, v1 and v2 that are unlike q."""
+    if value not in VALUES:
+        raise ValueError(f"value={value!r} is not known; choose one of {list(VALUES)}")
+    if v2 is None and value == "product":
+        raise ValueError('value="product" needs v2; it may be None only with value="left"')
+    for name, tensor in (("k", k), ("v1", v1), ("v2", v2)):
+        if tensor is None:
+            continue
+        if tensor.shape != q.shape:
+            raise ValueError(f"{name} must have the shape of q, {list(q.shape)}, but has {list(tensor.shape)}")
+        if tensor.dtype != q.dtype or tensor.device != q.device:
+            raise ValueError(
+                f"{name} is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on {q.device}; they must agree"
+            )
 
 
 def _check_options(options: Options, dtype: torch.dtype) -> None:

@@ -116,6 +116,7 @@ NATIVE = NativeEngine()
 
 SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
 _NAMES = ("q", "k", "v1", "v2")
+_Strides = ctypes.c_int64 * 4
 
 
 class Problem(ctypes.Structure):
@@ -125,7 +126,7 @@ class Problem(ctypes.Structure):
     _STRIDED = ("q", "k", "v1", "v2", "out", "dout", "dq", "dk", "dv1", "dv2")
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((f"{name}_stride", ctypes.c_int64 * 4) for name in _STRIDED),
+        *((f"{name}_stride", _Strides) for name in _STRIDED),
         ("scale", ctypes.c_double),
         ("keep_factor", ctypes.c_double),
         ("seed", ctypes.c_uint64),
@@ -168,10 +169,10 @@ def _run(
         threads=threads if is_grouped else min(threads, 3 * batch * heads * n**3 * features // SMALLEST_SHARE),
         isa=-1,
     )
+    unknown = (0, 0) if is_grouped else ()  # strides of graphs and rows: C finds those of each group from that of edges
     for name, tensor in tensors.items():
         setattr(problem, name, tensor.data_ptr())
-        # The strides of graphs and rows differ from group to group: C finds them from those of edges.
-        setattr(problem, f"{name}_stride", ((0, 0) if is_grouped else ()) + tensor.stride()[:-1])
+        setattr(problem, f"{name}_stride", _Strides(*unknown, *tensor.stride()[:-1]))
     groups: tuple[Any, ...] = ()
     if is_grouped:
         count, share = ctypes.c_int64(len(sizes) // 2), ctypes.c_int64(SMALLEST_SHARE)

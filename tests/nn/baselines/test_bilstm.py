@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edge_transformer.nn.baselines import SEQUENCE_KINDS
 from edge_transformer.nn.baselines.config import BiLSTMConfig
 from edge_transformer.nn.baselines.tokens import BiLSTM
 
@@ -35,29 +34,13 @@ def test_every_node_hears_of_all_others(encoder: BiLSTM) -> None:
         assert ((encoder.encode(changed).nodes - usual).abs().amax(-1) > 1e-6).all()
 
 
-def test_padding_changes_nothing(encoder: BiLSTM) -> None:
-    edges = torch.randn(3, 6, 6, 8)
-    mask = torch.ones(3, 6, dtype=torch.bool)
-    mask[0, 4:] = mask[2, 1:] = False
-    padded = encoder.encode(edges, mask).nodes
-    assert padded.shape == (3, 6, 8)
-    for row, size in enumerate((4, 6, 1)):
-        torch.testing.assert_close(padded[row, :size], encoder.encode(edges[row : row + 1, :size, :size]).nodes[0])
+def test_padding_is_behind_the_real_nodes(encoder: BiLSTM) -> None:
     for wrong in (torch.tensor([[True, False, True]]), torch.zeros(1, 3, dtype=torch.bool)):
         with pytest.raises(ValueError, match="node_mask must be True from the first node"):
-            encoder.encode(edges[:1, :3, :3], wrong)
-
-
-def test_pairs_are_read_as_their_two_nodes(encoder: BiLSTM) -> None:
-    edges = torch.randn(1, 4, 4, 8)
-    nodes = encoder.encode(edges).nodes
-    read = encoder.read(edges, torch.tensor([[[2, 0], [3, 3]]]))
-    torch.testing.assert_close(read, torch.stack([nodes[:, [2, 0]].flatten(1), nodes[:, [3, 3]].flatten(1)], dim=1))
-    assert encoder.read_dim == read.shape[-1] == 16
+            encoder.encode(torch.randn(1, 3, 3, 8), wrong)
 
 
 def test_its_settings() -> None:
-    assert SEQUENCE_KINDS["bilstm"] == (BiLSTMConfig, BiLSTM)
     assert BiLSTM(BiLSTMConfig(dim=8, layers=1, dropout=0.5)).lstm.dropout == 0  # between layers only
     with pytest.raises(ValueError, match="each direction has a half"):
         BiLSTMConfig(dim=7, layers=1)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from edge_transformer.training.models import load, save_model
 
+import edge_transformer as et
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import RelationRows
 from edge_transformer.errors import UserError
-from edge_transformer.nn.baselines import KINDS
+from edge_transformer.nn.encoder import EdgeTransformer
+from edge_transformer.nn.registry import encoder_names, find_encoder
 from edge_transformer.tasks.base import build_encoder, encoder_config, model_settings
 from edge_transformer.tasks.relations.data import RelationData, RelationSettings
 from edge_transformer.tasks.relations.model import RelationModel
@@ -22,6 +23,7 @@ from edge_transformer.training.presets import load_preset, preset_names
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
+KINDS = encoder_names("graphs")
 BASELINES = [kind for kind in KINDS if kind != "edge"]
 STEPS = 60
 SMALL = {"dim": 12, "heads": 3, "layers": 2}
@@ -42,13 +44,13 @@ def data() -> RelationData:
 @kinds
 def test_the_kind_picks_settings_and_encoder(kind: str) -> None:
     encoder = build_encoder({"kind": kind, **SMALL})
-    assert type(encoder) is KINDS[kind].encoder
-    assert type(encoder.config) is KINDS[kind].config
+    assert type(encoder) is find_encoder(kind, "graphs").encoder
+    assert type(encoder.config) is find_encoder(kind, "graphs").config
     assert encoder.config == encoder_config({"kind": kind, **SMALL})
 
 
 def test_edge_is_the_default() -> None:
-    assert type(build_encoder(SMALL)) is KINDS["edge"].encoder
+    assert type(build_encoder(SMALL)) is EdgeTransformer
     assert model_settings(SMALL)["kind"] == "edge"
 
 
@@ -149,11 +151,12 @@ def test_cpu_presets_train_as_the_edge_transformer_does(kind: str) -> None:
 def test_a_saved_model_gives_the_same_answers(kind: str, data: RelationData, tmp_path: Path) -> None:
     torch.manual_seed(1)
     model = data.new_model(model_settings({"kind": kind, **SMALL})).eval()
-    save_model(model, "clutrr", tmp_path)
+    model.task = "relations"
+    model.save(tmp_path)
     relations = list(data.relations)
     edges = [["a", relations[0], "b"], ["b", relations[1], "c"], ["c", relations[2], "d"]]
     questions = [{"edges": edges[:2], "query": ["a", "c"]}, {"edges": edges, "query": ["d", "a"]}]
-    assert load(tmp_path).predict(questions) == model.predict(questions)
+    assert et.load(tmp_path).predict(questions) == model.predict(questions)
 
 
 @baselines

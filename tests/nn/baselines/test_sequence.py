@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from edge_transformer.nn.baselines import SEQUENCE_KINDS
-from edge_transformer.nn.baselines.config import SequenceConfig, UniversalSequenceConfig
+from edge_transformer.nn.baselines.config import SequenceConfig
 from edge_transformer.nn.baselines.tokens import SequenceTransformer
 
 SHAPE: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 3, "max_distance": 2}
@@ -40,34 +39,6 @@ def test_order_counts_up_to_the_largest_distance(encoder: SequenceTransformer) -
     usual = first([0, 1, 2, 3, 4, 5])
     assert not torch.allclose(first([0, 2, 1, 3, 4, 5]), usual, atol=1e-4)  # distances 1 and 2 are told apart
     torch.testing.assert_close(first([0, 1, 2, 5, 4, 3]), usual)  # what lies beyond 2 is not
-
-
-def test_padding_changes_nothing(encoder: SequenceTransformer) -> None:
-    edges = torch.randn(2, 6, 6, 8)
-    mask = torch.ones(2, 6, dtype=torch.bool)
-    mask[0, 4:] = False
-    padded = encoder.encode(edges, mask).nodes
-    torch.testing.assert_close(padded[0, :4], encoder.encode(edges[:1, :4, :4]).nodes[0])
-    torch.testing.assert_close(padded[1], encoder.encode(edges[1:]).nodes[0])
-
-
-def test_pairs_are_read_as_their_two_nodes(encoder: SequenceTransformer) -> None:
-    edges = torch.randn(1, 4, 4, 8)
-    nodes = encoder.encode(edges).nodes
-    read = encoder.read(edges, torch.tensor([[[2, 0], [3, 3]]]))
-    torch.testing.assert_close(read, torch.stack([nodes[:, [2, 0]].flatten(1), nodes[:, [3, 3]].flatten(1)], dim=1))
-    assert encoder.read_dim == read.shape[-1] == 16
-
-
-def test_a_universal_one_has_the_weights_of_one_layer() -> None:
-    def layers(kind: str) -> int:
-        config, encoder = SEQUENCE_KINDS[kind]
-        built = encoder(config(**SHAPE))
-        assert isinstance(built, SequenceTransformer)
-        return len(built.stack.layers)
-
-    assert (layers("transformer"), layers("universal")) == (3, 1)
-    assert UniversalSequenceConfig.tied
 
 
 def test_a_largest_distance_of_zero_is_refused() -> None:

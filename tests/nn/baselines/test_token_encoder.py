@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edge_transformer.data.tensors import Lexicon, Vocab
-from edge_transformer.nn.baselines.tokens import TokenEncoder
+from edge_transformer.nn.encoder import TokenEncoder
 from edge_transformer.tasks.base import build_encoder
 from edge_transformer.tasks.graphs.model import GraphParser
 from edge_transformer.tasks.trees.model import TreeParser
@@ -31,7 +31,7 @@ def gradients(output: Tensor, model: torch.nn.Module) -> list[Tensor]:
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_tokens_are_encoded_as_the_self_edges_are(kind: str, masked: bool) -> None:
     torch.manual_seed(1)
-    encoder = build_encoder(SETTINGS[kind], kinds=TreeParser.kinds).double()
+    encoder = build_encoder(SETTINGS[kind], reads=TreeParser.reads).double()
     assert isinstance(encoder, TokenEncoder)
     tokens = torch.randn(3, 5, 8, dtype=torch.float64)
     mask = torch.arange(5) < torch.tensor([[5], [3], [1]]) if masked else None
