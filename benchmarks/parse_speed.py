@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from edge_transformer.training.models import BUNDLED
 
 import edge_transformer as et
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.io.files import replacing
 from edge_transformer.io.records import read_record
+from edge_transformer.tasks.base import BUNDLED
 from edge_transformer.tasks.graphs.data import GraphParser
 
 MODEL = "cogs-small"

@@ -35,7 +35,7 @@ def main() -> None:
     train = [request(*each) for each in words if each not in held_out] * 20
     test = [request(*each) for each in words if each in held_out]
     parser = et.train(
-        "graphs", {"train": train, "test": test}, dim=32, epochs=15, batch_size=20, warmup_steps=50, lr=0.002, threads=1
+        "graphs", {"train": train, "test": test}, dim=32, epochs=12, batch_size=20, warmup_steps=50, lr=0.002, threads=1
     )
     print("scores:", parser.record.metrics)
 

@@ -28,7 +28,7 @@ def chain(length: int, chance: random.Random) -> dict[str, Any]:
 def main() -> None:
     chance = random.Random(1)
     train = [chain(chance.choice([2, 3]), chance) for _ in range(800)]
-    test = [chain(length, chance) for length in (2, 3, 4, 6) for _ in range(50)]
+    test = [chain(length, chance) for length in (2, 3, 4, 6) for _ in range(30)]
     model = et.train(
         "relations",
         {"train": train, "test": test},

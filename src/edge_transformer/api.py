@@ -1,4 +1,4 @@
-"""The Python way in: train, evaluate, load, explain. The command line calls what is here.
+"""The Python API: train, evaluate, load, explain. The command line calls it.
 
 >>> import edge_transformer as et
 >>> model = et.load("clutrr-small")
@@ -22,7 +22,7 @@ from .data.jsonl import IN_MEMORY, rows_fingerprint
 from .errors import UserError
 from .explain import explain
 from .io.progress import bar, say, silent
-from .tasks.base import RUN_FILE, TaskData, TaskModel, encoder_fields, get_task, load, register_task
+from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
 from .training.folder import SavedRun
 from .training.presets import SECTIONS, load_preset, preset_names
@@ -68,24 +68,24 @@ def train(
     """Train a model and score it.
 
     Args:
-        task: "relations", "graphs", "trees", "seq2seq", or a task that was registered.
-        data: a folder; or {"train": rows, "test": rows, "valid": rows}, of which only "train" must be there; or
-            training rows alone. Rows are what `predict` takes, plus their answers; any iterable of them will do.
-        preset: a preset's name or a YAML file; TASK/cpu where none is given.
-        valid: validation rows, scored while training goes on.
-        out: folder of the run. The same call goes on where a run in it was stopped. Without it nothing is left on disk.
-        seed: decides initial weights, order of rows and dropout.
+        task: "relations", "graphs", "trees", "seq2seq", or a registered task.
+        data: a folder; or rows by split, {"train": rows, "valid": rows, "test": rows}, with at least "train"; or
+            training rows alone. A row is what `predict` takes, plus its answer.
+        preset: name of a preset, or a YAML file; TASK/cpu by default.
+        valid: validation rows, scored during training.
+        out: folder of the run; the same call resumes a stopped run. Without it, nothing stays on disk.
+        seed: sets initial weights, row order and dropout.
         device: "auto", "cpu", "cuda" or "mps".
-        progress: whether bars and scores are shown.
+        progress: whether to show bars and scores.
         precision: "32-true", "64-true" or "bf16-mixed".
-        threads: CPU threads; all cores where none are given.
-        recompute: "hidden" or "layers" are computed again in the backward pass, for less memory.
+        threads: CPU threads; all cores by default.
+        recompute: what the backward pass recomputes to save memory: "nothing", "hidden" or "layers".
         checkpoint_seconds: time between checkpoints.
-        settings: changes to the preset, such as `dim=64` or, as a dictionary, `**{"train.epochs": 5}`.
+        settings: changes to the preset, such as `dim=64` or `**{"train.epochs": 5}`.
 
     Returns:
-        The trained model. Its `record` has the scores, settings and minutes. It is None where Ctrl-C stopped a run with
-        an `out`, which the same call goes on with; without `out`, Ctrl-C has its usual effect.
+        The trained model. Its `record` has the scores, settings and minutes. Ctrl-C stops a run with an `out`: the
+        model then `has_record` False, and the same call goes on. Without `out`, Ctrl-C has its usual effect.
     """
     get_task(task)
     preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
@@ -110,7 +110,7 @@ def train(
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:
             done = f"{trainer.step:,} of {trainer.total_steps:,} steps"
-            say(f"stopped after {done}; the same call, with out={str(folder)!r}, goes on from there")
+            say(f"stopped after {done}; the same call, with out={str(folder)!r}, resumes it")
     return model
 
 
@@ -121,13 +121,13 @@ def evaluate(
     split: str | None = None,
     progress: bool = True,
 ) -> dict[str, float]:
-    """Score a model on the test rows of a folder, or on rows in memory; where none are given, on those of its training.
+    """Score a model on test rows, by default those beside its training data.
 
     Args:
-        model: a model, the folder of one, or the name of one that comes with the package.
+        model: a model, the folder of one, or the name of a bundled one.
         data: a folder, or {"test": rows}, or rows.
-        split: which one, where a corpus is split in several ways.
-        progress: whether bars and notes are shown.
+        split: name of a split, if the corpus has several.
+        progress: whether to show bars and notes.
     """
     model = model if isinstance(model, TaskModel) else load(model)
     with ExitStack() as stack:
@@ -138,40 +138,37 @@ def evaluate(
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows to be scored, as a model reads them."""
+    """Rows to score, as a model reads them."""
 
     data: TaskData
-    name: str  # of the folder, for people
+    name: str  # of the folder
     fingerprint: str
-    trained: bool  # these files are those of training
+    trained: bool  # whether the model was trained on these files
 
     def scores(self, model: TaskModel) -> dict[str, float]:
-        """The scores of a model on them."""
+        """Score a model on these rows."""
         device = next(model.parameters()).device
-        was_training = model.training
-        with bar("scoring", self.data.evaluation_rows()) as scoring:
-            scores = self.data.evaluate(model.eval(), device, scoring.advance)
-        model.train(was_training)
-        return scores
+        with answering(model), bar("scoring", self.data.evaluation_rows()) as scoring:
+            return self.data.evaluate(model, device, scoring.advance)
 
 
 def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = None) -> ScoredRows:
-    """The rows that a user asks for, or else those that the model was scored on after its training."""
+    """Read the rows to score: the given ones, by default those that training scored."""
     task = get_task(model.task).data
     if data is not None and not isinstance(data, str | Path):
         splits = data if isinstance(data, Mapping) else {"test": data}
-        lists = {name: list(rows) for name, rows in splits.items() if name != "train"}
+        lists = {"dev" if name == "valid" else name: list(rows) for name, rows in splits.items() if name != "train"}
         loaded = task.from_rows(lists, task.Settings(), 0, model)
         return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
     saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
     folder = Path(data) if data is not None else saved.data_folder if saved else None
     if folder is None:
-        raise UserError(f"{model.folder or 'model'}: no {RUN_FILE} says on which data it was trained; give a folder")
+        raise UserError(f"{model.folder or 'model'}: found no {RUN_FILE} that names its data; expected a data folder")
     if data is None and not folder.is_dir():
-        raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; say where the data are")
+        raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; give the folder of the data")
     settings, seed = task.Settings(), 0
     if split is not None and not hasattr(settings, "split"):
-        raise UserError(f"split {split}: found a {type(model).__name__}, whose data have no splits with names")
+        raise UserError(f"split {split}: found a {type(model).__name__}, whose data have no named splits")
     if saved:
         asked = {name: getattr(saved.config.data_settings, name) for name in task.reading_settings}
         settings = replace(settings, **asked)
@@ -186,15 +183,16 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
             raise UserError(
                 f"split {asked_split}: found the rows of {trained_split} alone in {folder}; expected others"
             )
-        settings, seed = saved.config.data_settings, saved.config.seed  # the rows held out are those of training
+        settings, seed = saved.config.data_settings, saved.config.seed  # the same held-out rows as in training
     elif data is None and asked_split is None:
         say(f"note: the files in {folder} have changed since training")
     settings = settings if split is None else replace(settings, split=split)
     for unread in ("test", "gen"):
         if getattr(settings, unread, True) is False:
-            say(f"note: data.{unread}=false left these rows unread in training; they are read now")
+            say(f"note: training did not read these rows (data.{unread}=false); they are read now")
     with bar(f"reading {folder.name}") as reading:
         loaded = task.load(folder, settings, seed, model=model, progress=reading.advance)
+    loaded.folder = folder.absolute()
     return _noted(ScoredRows(loaded, folder.resolve().name, fingerprint, trained))
 
 
@@ -205,7 +203,7 @@ def _noted(rows: ScoredRows) -> ScoredRows:
 
 
 def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
-    """The data of a run: read from a folder, or taken from memory."""
+    """Read the data of a run from a folder, or from rows in memory."""
     if isinstance(data, str | Path):
         if valid is not None:
             raise UserError("valid: found rows beside a folder; expected a validation file in the folder")
@@ -217,7 +215,7 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
     for split, rows in splits.items():
         if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
             raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")
-    lists = {split: list(rows) for split, rows in splits.items()}
+    lists = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
     for split, rows in lists.items():
         if not rows:
             raise UserError(f"data: found no rows in {split!r}; expected at least one")
@@ -227,7 +225,7 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
 
 
 def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by keyword as dotted names: dim=64 is model.dim=64."""
+    """Turn keywords into dotted names: dim=64 is model.dim=64."""
     if all("." in name for name in settings):
         return dict(settings)
     base = {} if preset == NO_PRESET else load_preset(preset)
@@ -254,7 +252,7 @@ def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str,
 
 
 def _command(run: RunConfig, rows: TaskData, precision: str) -> str:
-    """The command that does the same; none for rows in memory."""
+    """The equivalent command; "" for rows in memory."""
     if rows.folder is None:
         return ""
     arguments = [*run.arguments(rows.given), *(["--precision", precision] if precision != "32-true" else [])]

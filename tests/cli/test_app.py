@@ -111,7 +111,7 @@ def test_the_same_command_again_is_done_at_once(trained: tuple[Path, Result], fa
     shutil.copytree(trained[0], folder)
     result = run("train", "relations", "--data", str(families), "--out", str(folder), *SETTINGS, "--seed", "4")
     assert result.code == 0
-    assert f"resuming {folder} at step 6 of 6" in result.out
+    assert f"resuming {folder} at step 6 of 6\n" in result.err
     assert scores(result.out) == scores(trained[1].out)
 
 
@@ -152,7 +152,7 @@ def test_predict(trained: tuple[Path, Result]) -> None:
 @pytest.mark.parametrize("stdin", ["", "\n \n"])
 def test_predict_without_a_question(stdin: str, trained: tuple[Path, Result]) -> None:
     message = refused("predict", str(trained[0]), stdin=stdin)
-    assert message == "standard input: found no question; expected one a line"
+    assert message == "standard input: found no question; expected one per line"
 
 
 def test_predict_does_not_wait_for_the_end_of_its_input(trained: tuple[Path, Result]) -> None:
@@ -211,7 +211,7 @@ def test_predict_names_the_broken_line(line: str, message: str, trained: tuple[P
         (["relations", "--set", "train.lr=-1"], "train: lr must not be negative"),
         (["relations", "--set", "dim=8"], "--set dim: found no section"),
         (["relations", "--set", "model.dim"], "--set model.dim: found no '='"),
-        (["relations", "--set", "model.dim=[8"], "--set model.dim=[8: '[8' is no YAML value"),
+        (["relations", "--set", "model.dim=[8"], "--set model.dim=[8: found '[8'; expected a YAML value"),
         (["relations", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),
         (["relations", "--set", "data.train_k=[9]"], "data.train_k = [9]: no training story"),
         (["relations", "--precision", "half"], "hardware: precision='half' is not known"),

@@ -12,6 +12,7 @@ import command_line
 from command_line import SETTINGS, SMALL, Result, refused, run, scores
 from edge_transformer.io.records import read_record, read_records
 
+NOTE = "note: k=3: 1 of 8 rows have a relation or answer that no training row has; they count as wrong\n"
 pytestmark = pytest.mark.usefixtures("one_thread")
 families, trained = command_line.families, command_line.trained  # the fixtures
 
@@ -19,7 +20,7 @@ families, trained = command_line.families, command_line.trained  # the fixtures
 def test_evaluate_says_what_training_said(trained: tuple[Path, Result], families: Path) -> None:
     folder, result = trained
     again = run("evaluate", str(folder), "--data", str(families), "--threads", "1")
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.err) == (0, NOTE)
     assert scores(again.out) == {name: value for name, value in scores(result.out).items() if name != "loss"}
     assert f"{folder} on {families}\n" in again.out
 
@@ -29,7 +30,7 @@ def test_evaluate_remembers_the_data_of_training(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the path holds wherever one stands
     again = run("evaluate", str(trained[0]))
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.err) == (0, NOTE)
     assert f"{trained[0]} on {families}\n" in again.out
     assert scores(again.out) == {name: value for name, value in scores(trained[1].out).items() if name != "loss"}
 
@@ -82,7 +83,7 @@ def test_evaluate_says_that_the_data_have_changed(trained: tuple[Path, Result], 
     values = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(changed)}))
     result = run("evaluate", str(folder))
-    assert f"note: the files in {changed} have changed since training\n" in result.out
+    assert f"note: the files in {changed} have changed since training\n" in result.err
     assert set(scores(result.out)) == {"k=2", "k=3"}
 
 
@@ -94,13 +95,10 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     message = refused("evaluate", str(folder), "--predictions", "said.jsonl")
     assert message == f"--predictions: found a RelationModel in {folder}; expected a model that translates"
     message = refused("evaluate", str(folder))
-    assert (
-        message
-        == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; say with --data where the data are"
-    )
-    del values["data_folder"]  # as runs of before have it
+    assert message == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; give the folder of the data"
+    del values["data_folder"]  # as runs on rows in memory have it
     (folder / "run.json").write_text(json.dumps(values))
-    message = f"{folder}: no run.json says on which data it was trained; give a folder with --data"
+    message = f"{folder}: found no run.json that names its data; expected a data folder"
     assert refused("evaluate", str(folder)) == message
     (folder / "run.json").unlink()
     assert refused("evaluate", str(folder)) == message
@@ -131,5 +129,5 @@ def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], t
         (tmp_path / name).write_text(line)
     result = run("evaluate", str(trained[0]), "--data", str(tmp_path))
     assert result.code == 0
-    assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.out
+    assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.err
     assert scores(result.out) == {"k=1": "0.0"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from edge_transformer.training.models import save_model
 
 import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
@@ -36,7 +35,7 @@ def model() -> RelationModel:
 @pytest.fixture(scope="module")
 def saved(model: RelationModel, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs") / "mine"
-    save_model(model, "relations", folder)
+    model.save(folder)
     return str(folder)
 
 
@@ -73,8 +72,8 @@ def test_the_figure(saved: str, tmp_path: Path) -> None:
         (["--figure", "why.svg"], "", "--figure why.svg: found 0 questions; expected one"),
         (["--input", "nowhere.jsonl"], "", "nowhere.jsonl: No such file or directory"),
         ([], "{", "standard input:1: found '{'; expected one JSON object a line"),
-        ([], "", "standard input: found no question; expected one JSON object a line, such as {"),
-        (["--json"], "\n \n", "standard input: found no question; expected one JSON object a line, such as {"),
+        ([], "", "standard input: found no question; expected one JSON object per line, such as {"),
+        (["--json"], "\n \n", "standard input: found no question; expected one JSON object per line, such as {"),
         ([], f"\n{json.dumps(LARGE)}", "standard input:2: found a graph of 65 nodes; expected at most 64"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SMALL, cells, generate_small, refused, run
-from edge_transformer.cli import app as cli
+from edge_transformer.cli import data as data_cli
 from edge_transformer.data.relations.clutrr import read_clutrr
 
 
@@ -97,7 +97,7 @@ def test_lengths_that_no_story_has(value: str, tmp_path: Path) -> None:
     ("text", "lengths"), [("2,3,4", [2, 3, 4]), ("2-5", [2, 3, 4, 5]), ("7, 2-3,3", [2, 3, 7]), ("4-4", [4])]
 )
 def test_lengths(text: str, lengths: list[int]) -> None:
-    assert cli._lengths("--train-k", text) == lengths
+    assert data_cli._lengths("--train-k", text) == lengths
 
 
 def test_unknown_kind_of_data(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -18,14 +17,14 @@ import pytest
 from rich.console import Console
 
 from edge_transformer import __main__ as cli
-from edge_transformer.cli import parse as parse_cli
 from edge_transformer.data.graphs.logical_forms import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.data.trees.conllu import DependencySentence, read_words
 from edge_transformer.errors import UserError
-from edge_transformer.tasks.graphs.model import Parse
+from edge_transformer.tasks.graphs.model import GraphParser, Parse
+from edge_transformer.tasks.trees.model import TreeParser
 
-DOCS = (Path(__file__).parents[2] / "docs/parse.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
 EMMA = "Emma ran ."
 FORMS = {
     EMMA: "run . agent ( x _ 1 , Emma )",
@@ -51,11 +50,15 @@ class ByHeart:
     def __init__(self) -> None:
         self.asked: list[list[str | tuple[str, ...]]] = []
 
+    parse_lines = GraphParser.parse_lines  # lines are read and answered as by a trained one
+
     def parse(self, sentences: Sequence[str | tuple[str, ...]]) -> list[Parse]:
         self.asked.append(list(sentences))
-        return [self._parse(tuple(each.split() if isinstance(each, str) else each)) for each in sentences]
+        return [self._answer(tuple(each.split() if isinstance(each, str) else each)) for each in sentences]
 
-    def _parse(self, tokens: tuple[str, ...]) -> Parse:
+    _parse = parse
+
+    def _answer(self, tokens: tuple[str, ...]) -> Parse:
         form = FORMS.get(" ".join(tokens))
         if form is not None:
             graph = graph_of_form(tokens, form)
@@ -91,7 +94,7 @@ def run(
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ByHeart:
     model = ByHeart()
-    monkeypatch.setattr("edge_transformer.training.models.load", lambda name: model)
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: model)
     return model
 
 
@@ -142,7 +145,7 @@ def test_unknown_words_and_graphs_without_form_are_told_beside_the_answer(model:
     assert out == "Blick  dax  \\x1b  dax\n"
     assert err.splitlines() == [
         "warning: never seen in training, so a guess: Blick, dax, \\x1b",
-        "warning: no logical form has this graph: found no noun and no verb; expected a graph that says something",
+        "warning: no logical form has this graph: found no noun and no verb; expected at least one of them",
     ]
     code, out, err = run("parse", stdin=f"{EMMA}\n\nBlick\n")
     assert [json.loads(line)["unknown"] for line in out.splitlines()] == [[], ["Blick"]]
@@ -166,7 +169,7 @@ def test_lines_are_answered_in_json(model: ByHeart, tmp_path: Path) -> None:
 
 
 def test_many_lines_are_parsed_together_but_not_all_at_once(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_cli, "BATCH_PAIRS", 30)
+    monkeypatch.setattr("edge_transformer.tasks.graphs.model.STREAM_EDGES", 30)
     code, out, _ = run("parse", stdin=f"{EMMA}\n" * 10)
     assert code == 0
     assert len(out.splitlines()) == 10
@@ -235,8 +238,8 @@ def test_an_svg_that_cannot_be_written_is_refused_before_parsing(model: ByHeart,
     [
         ([""], "", "found no word in the sentence ''; expected words"),
         ([" \t"], "", "found no word in the sentence ' \\t'; expected words"),
-        ([], "", "standard input: found no sentence; expected one a line"),
-        ([], "\n \n", "standard input: found no sentence; expected one a line"),
+        ([], "", "standard input: found no sentence; expected one per line"),
+        ([], "\n \n", "standard input: found no sentence; expected one per line"),
         ([EMMA, "--input", "x.txt"], "", "--input x.txt: found a sentence as well; expected one of the two"),
         ([EMMA, "--svg", "x.png"], "", "--svg x.png: expected a name that ends in .svg"),
         (["--input", "nowhere.txt"], "", "nowhere.txt: No such file or directory"),
@@ -282,7 +285,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_model_that_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge_transformer.training.models.load", lambda name: object())
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: object())
     code, _, err = run("parse", EMMA, "--model", "mine")
     assert (code, err) == (2, "error: --model mine: found a object; expected a model that parses sentences\n")
 
@@ -305,26 +308,11 @@ def test_errors_of_the_model_are_told_as_they_are(model: ByHeart, monkeypatch: p
     assert run("parse", EMMA) == (2, "", "error: too long for me\n")
 
 
-def test_the_examples_of_the_docs(model: ByHeart) -> None:
-    wide, narrow = re.findall(r"^```\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)[:2]
-    command, printed = wide.split("\n", 1)
-    sentence = command.removeprefix('$ edge-transformer parse "').removesuffix('"')
-    assert run("parse", sentence)[1] == printed
-    assert run("parse", sentence, columns="44")[1].split("\n\n")[1] == narrow
-    [snippet] = re.findall(r"^```python\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(snippet, names)
-    assert "─agent─" in out.getvalue()
-    assert names["svg"].startswith("<svg")
-
-
 def test_a_conversation_that_ends_when_nobody_listens_any_more() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import test_parse as here; "
-        "from edge_transformer.cli import app; from edge_transformer.training import models; "
-        "models.load = lambda name: here.ByHeart(); app.main()"
+        "from edge_transformer import __main__; from edge_transformer.tasks import base; "
+        "base.load = lambda name: here.ByHeart(); __main__.main()"
     )
     command = [sys.executable, "-c", program, str(Path(__file__).parent), "parse"]
     pipe = subprocess.PIPE
@@ -366,6 +354,8 @@ ROOT  Emma   ran
 class Chains:
     """A model of trees in which every word hangs on the next one."""
 
+    parse_lines = TreeParser.parse_lines
+
     def parse(self, sentences: Sequence[Any]) -> list[DependencySentence]:
         return [self._parse(read_words(each, "sentence")) for each in sentences]
 
@@ -380,7 +370,7 @@ class Chains:
 @pytest.fixture
 def chains(monkeypatch: pytest.MonkeyPatch) -> Chains:
     model = Chains()
-    monkeypatch.setattr("edge_transformer.training.models.load", lambda name: model)
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: model)
     return model
 
 

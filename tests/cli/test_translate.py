@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from edge_transformer.training.models import save_model
 from typer.testing import CliRunner, Result
 
 from edge_transformer.cli.app import app
@@ -23,7 +22,7 @@ WORDS = Vocab.of(["jump", "run", "twice", "JUMP", "RUN"])
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(11)  # it says something to everything, and not the same
     folder = tmp_path_factory.mktemp("models") / "run"
-    save_model(Translator({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, WORDS, longest=2), "seq2seq", folder)
+    Translator({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, WORDS, longest=2).save(folder)
     return str(folder)
 
 
@@ -110,11 +109,11 @@ def test_queries_that_can_be_run(run: str) -> None:
     ]
     expected = "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x0 WHERE { ?x0 ns:film.director.film M0 }"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edge_transformer.training.models.load", lambda run: model)
+        patch.setattr("edge_transformer.tasks.base.load", lambda run: model)
         assert ask(run, "--sparql", text="who\n\nwho\n").stdout.splitlines() == [expected, "", expected]
         value = json.loads(ask(run, "--sparql", "--json", "--nbest", "2", "who").stdout)
         words = ["who", "who"]  # what is said from now on
-        assert (ask(run, "--sparql", "who").stderr) == "warning: what the model says is no query\n"
+        assert (ask(run, "--sparql", "who").stderr) == "warning: the translation is no query\n"
     assert value["target"] == "select distinct ?x0 where { ?x0 film.director.film m0 }"
     assert [each["sparql"] for each in (value, *value["candidates"])] == [expected] * 3
     with pytest.raises(UserError, match=r"--sparql: found no words of queries in .*run; expected a model"):
@@ -135,7 +134,7 @@ def test_queries_that_can_be_run(run: str) -> None:
         (["x " * 600], "the text:1: found 600 words; expected 1 to 512"),
         (["--limit", "0"], "a limit of 0 words"),
         (["--input", "no-such-file"], "no-such-file: No such file"),
-        ([], "standard input: found no text; expected one a line"),
+        ([], "standard input: found no text; expected one per line"),
     ],
 )
 def test_what_is_refused(arguments: list[str], message: str, run: str) -> None:

@@ -29,7 +29,6 @@ def trained(task: str, **options: Any) -> TaskModel:
 @tasks
 def test_from_rows_to_a_saved_model(task: str, tmp_path: Path) -> None:
     model = trained(task)
-    assert model.record is not None
     assert (model.record.task, model.record.data["train_rows"]) == (task, len(CASES[task].rows))
     assert len(model.record.metrics) > 1
     questions = CASES[task].questions()
@@ -59,7 +58,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(task: str,
 def test_the_loss_of_a_step_is_that_of_its_rows(task: str) -> None:
     """Batches, in whatever groups a task makes of them, have every row once."""
     model = trained(task)
-    assert model.record is not None
     rows = {"train": CASES[task].rows, "test": CASES[task].rows[:4]}
     data = get_task(task).data.from_rows(rows, get_task(task).data.Settings(), 1, None)
     everything = torch.arange(data.train_rows)
@@ -98,9 +96,7 @@ def test_folders_and_rows_are_the_same_data(task: str, tmp_path: Path) -> None:
     for name, rows in (("train", case.rows), ("test", case.rows[:4])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     from_folder = et.train(task, tmp_path, progress=False, **case.settings)
-    assert from_folder.record is not None
     from_memory = trained(task).record
-    assert from_memory is not None
     assert from_folder.record.metrics == from_memory.metrics
     assert from_folder.record.command.startswith(f"edge-transformer train {task} --data {tmp_path} ")
 

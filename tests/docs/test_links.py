@@ -9,7 +9,8 @@ import pytest
 from documents import NAMES, ROOT, text_of
 from edge_transformer.training.presets import preset_names
 
-ALL = [*NAMES, "RESULTS.md", "CHANGELOG.md", "research/log.md"]
+RESULTS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "results").glob("*.md"))]
+ALL = [*NAMES, *RESULTS, "RESULTS.md", "CHANGELOG.md", "research/log.md"]
 
 
 def anchors(name: str) -> set[str]:

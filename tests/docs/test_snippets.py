@@ -22,6 +22,8 @@ from documents import (
     text_of,
 )
 from edge_transformer.data.relations.generate import GeneratedData
+from edge_transformer.nn import registry
+from edge_transformer.ops import attention
 from edge_transformer.training.experiment import Experiment, PlannedPreset, TrainingSet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,6 +43,9 @@ def folder(workshop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     shutil.copytree(workshop, copy)
     monkeypatch.chdir(copy)
     monkeypatch.setenv("COLUMNS", "160")
+    # What a snippet registers is gone after its page.
+    monkeypatch.setattr(attention, "ENGINES", dict(attention.ENGINES))
+    monkeypatch.setattr(registry, "_KINDS", {reads: dict(kinds) for reads, kinds in registry._KINDS.items()})
     return copy
 
 
@@ -53,7 +58,7 @@ def test_page(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> No
             assert block.text in printed or _narrow(block.text), f"not what is printed:\n{printed}"
         elif block.language == "sh":
             printed = run_commands(block, folder)
-        elif block.is_possible:
+        else:
             capsys.readouterr()
             exec(compile(block.text, name, "exec"), names)
             printed = capsys.readouterr().out
@@ -110,3 +115,9 @@ def test_the_keys_of_an_experiment_are_all_told() -> None:
 def test_the_comparison_can_be_read(folder: Path) -> None:
     experiment = Experiment.read(folder / "my-comparison.yaml")
     assert [experiment.seeds_of(entry) for entry in experiment.runs] == [(1, 2, 3), (1,), (1, 2, 3)]
+
+
+def test_all_kinds_of_encoders_are_told() -> None:
+    kinds = {name for reads in registry.READS for name in registry.encoder_names(reads)}
+    told = re.findall(r"^\| `(\w+)`.* \| .* \| its ", text_of("docs/how-it-works.md"), flags=re.MULTILINE)
+    assert set(told) == kinds

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
+import subprocess
 from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from edge_transformer.io.records import (
     MAX_LINE_BYTES,
     Record,
     append_record,
+    code_commit,
     is_fraction,
     latest_runs,
     read_records,
@@ -69,6 +72,7 @@ made_records = st.builds(
     command=texts,
     finished=st.datetimes().map(lambda time: time.isoformat()),
     settings=st.dictionaries(texts, st.dictionaries(texts, scalars, max_size=3), max_size=2),
+    commit=st.none() | names,
 )
 
 
@@ -93,7 +97,8 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_key_is_what_defines_a_run() -> None:
-    same = replace(EXAMPLE, metrics={}, minutes=1, threads=2, versions={}, command="", finished="2026-01-01")
+    about: dict[str, Any] = {"versions": {}, "command": "", "finished": "2026-01-01", "commit": COMMIT}
+    same = replace(EXAMPLE, metrics={}, minutes=1, threads=2, **about)
     renamed = replace(same, data={**EXAMPLE.data, "name": "a copy"}, overrides={"tied": True, "lr": 1e-3})
     assert same.key == renamed.key == EXAMPLE.key
     others = [
@@ -153,6 +158,7 @@ def test_is_fraction(metric: str, fraction: bool) -> None:
         (change(overrides=["lr=1"]), "['lr=1']", "plain values as 'overrides'"),
         (change(overrides={"a": [[[[[1]]]]]}), "{'a': [[[[[1]]]]]}", "plain values as 'overrides'"),
         (change(settings=None), "None", "plain values as 'settings'"),
+        (change(commit=7), "7", "a name or null as 'commit'"),
         (change(metrics={"k=2": "high"}), "{'k=2': 'high'}", "finite numbers as 'metrics'"),
         (change(metrics={"k=2": 98.1}), "98.1 as metric 'k=2'", "a fraction between 0 and 1"),
         (change(versions={"torch": 2}), "{'torch': 2}", "texts as 'versions'"),
@@ -169,6 +175,60 @@ def test_broken_lines_are_named(tmp_path: Path, line: str, found: str, expected:
     assert found in caught.value.found
     assert expected in caught.value.expected
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("field", ["settings", "cpu_minutes", "commit"])
+def test_older_records_lack_some_fields(tmp_path: Path, field: str) -> None:
+    (tmp_path / "old.jsonl").write_text(change(**{field: ...}) + "\n")
+    assert read_records(tmp_path / "old.jsonl") == [EXAMPLE]
+
+
+COMMIT, OTHER = "0123456789abcdef" * 2 + "01234567", "f" * 40
+
+
+@pytest.mark.parametrize(
+    ("files", "commit"),
+    [
+        ({".git/HEAD": COMMIT}, COMMIT),
+        ({".git/HEAD": "ref: refs/heads/a", ".git/refs/heads/a": COMMIT, ".git/packed-refs": OTHER}, COMMIT),
+        (
+            {
+                ".git/HEAD": "ref: refs/heads/a",
+                ".git/packed-refs": f"# peeled\n{OTHER} refs/heads/b/a\n^{OTHER}\n{COMMIT} refs/heads/a",
+            },
+            COMMIT,
+        ),
+        (
+            {
+                ".git": "gitdir: ../first/.git/worktrees/w",
+                "../first/.git/worktrees/w/HEAD": "ref: refs/heads/a",
+                "../first/.git/worktrees/w/commondir": "../..",
+                "../first/.git/refs/heads/a": COMMIT,
+            },
+            COMMIT,
+        ),
+        ({".git/HEAD": "ref: refs/heads/a", ".git/packed-refs": f"{OTHER} refs/heads/b"}, None),
+        ({".git/HEAD": "ref: refs/heads/a"}, None),
+        ({".git/HEAD": "what is this"}, None),
+        ({}, None),
+    ],
+)
+def test_the_commit_of_a_checkout(tmp_path: Path, files: dict[str, str], commit: str | None) -> None:
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n")
+    assert code_commit(root) == commit
+
+
+def test_the_commit_of_this_checkout() -> None:
+    root = Path(records.__file__).parents[3]
+    if shutil.which("git") and (root / ".git").exists():
+        found = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+        assert code_commit() == found.stdout.strip()
 
 
 def test_lines_that_are_not_utf8_or_too_long(tmp_path: Path) -> None:
@@ -244,13 +304,6 @@ def test_the_same_record_is_added_once(tmp_path: Path) -> None:
     append_record(path, again)
     append_record(path, again)
     assert path.read_bytes() == before + again.to_json().encode() + b"\n"
-
-
-OLD_SETTINGS: dict[str, dict[str, Any]] = {
-    "model": {"kind": "edge", "dim": 8, "heads": 2, "layers": 1},
-    "train": {"epochs": 1, "lr": 0.1},
-    "data": {},
-}
 
 
 def append_many(path: Path, worker: int, count: int) -> None:

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs import rows as token_graphs
-from edge_transformer.data.relations import rows as graphs
 from edge_transformer.data.trees import conllu as treebanks
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io import streams as lines
@@ -74,7 +72,7 @@ def test_a_line_without_an_end_is_refused() -> None:
 def test_no_line_that_a_reader_takes_is_refused() -> None:
     longest = "\U0001f600" * lines.MAX_CHARACTERS
     assert list(ArrivingLines(io.BytesIO(f"{longest}\n{longest}".encode()))) == [longest, longest]
-    assert {token_graphs.MAX_LINE, treebanks.MAX_LINE, graphs.MAX_LINE} == {lines.MAX_CHARACTERS}
+    assert treebanks.MAX_LINE == lines.MAX_CHARACTERS
 
 
 def test_a_mark_at_the_beginning_is_no_part_of_the_first_line() -> None:

@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from edge_transformer.draw.curves import draw_curves
-from edge_transformer.draw.dots import Dot, draw_dots
+from edge_transformer.draw.charts import Dot, draw_curves, draw_dots
 from edge_transformer.io.records import Record
 from edge_transformer.report import figures as result_figures
 from edge_transformer.report.figures import figures_of
 from edge_transformer.report.tables import result_tables
-from record_cases import run
+from record_cases import COGS, DERIVED, run
 
-EDGE, RAT = "Edge Transformer", "Relation-aware Transformer"
-COGS: dict[str, Any] = {"task": "cogs", "data": {"name": "cogs", "fingerprint": "5"}}
+EDGE, CPU, PAPER = "Edge Transformer", "Edge Transformer, clutrr/cpu", "Edge Transformer, clutrr/paper"
 
 
 def names_of_figures(records: Sequence[Record]) -> list[str]:
@@ -30,7 +28,7 @@ def curves(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     drawn: list[dict[str, Any]] = []
 
     def spy(series: Any, paper: Any, **about: Any) -> Any:
-        drawn.append({"series": set(series), "paper": set(paper), "dashed": about["dashed"]})
+        drawn.append({"series": set(series), "paper": set(paper), "dashed": about["dashed"], "title": about["title"]})
         return draw_curves(series, paper, **about)
 
     monkeypatch.setattr(result_figures, "draw_curves", spy)
@@ -50,17 +48,18 @@ def dots(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Dot], dict[str
     return drawn
 
 
-def test_ablations_have_a_figure_of_their_own(curves: list[dict[str, Any]]) -> None:
-    presets = ("clutrr/cpu", "clutrr/paper", "clutrr/cpu-untied", "clutrr/cpu-rat")
+def test_ablations_and_augmented_data_have_figures_of_their_own(curves: list[dict[str, Any]]) -> None:
+    presets = ("cpu", "paper", "cpu-untied", "cpu-rat", "best", "best-rat")
     records = [
-        run(1, {"k=6": 0.9, "k=10": 0.8}, preset=preset, model="rat" if "rat" in preset else "edge")
+        run(1, {"k=6": 0.9, "k=10": 0.8}, preset=f"clutrr/{preset}", model="rat" if "rat" in preset else "edge")
         for preset in presets
     ]
-    assert names_of_figures(records) == ["", "ablations"]
-    of_presets = {f"{EDGE}, clutrr/cpu", f"{EDGE}, clutrr/paper"}
+    assert names_of_figures(records) == ["", "ablations", "augmented"]
+    title, untied, best = "CLUTRR, trained on k=2,3,4", f"{EDGE}, untied weights", f"{EDGE}, clutrr/best"
     assert curves == [
-        {"series": {*of_presets, RAT}, "paper": {f"{EDGE}, clutrr/paper"}, "dashed": {RAT}},
-        {"series": {EDGE, f"{EDGE}, untied weights"}, "paper": {EDGE, f"{EDGE}, untied weights"}, "dashed": set()},
+        {"title": title, "series": {CPU, PAPER, "RAT"}, "paper": {PAPER}, "dashed": {"RAT"}},
+        {"title": f"{title}: ablations", "series": {EDGE, untied}, "paper": {EDGE, untied}, "dashed": set()},
+        {"title": f"{title}: augmented", "series": {best, "RAT", CPU}, "paper": {CPU}, "dashed": {"RAT"}},
     ]
 
 
@@ -78,30 +77,34 @@ def test_scores_without_sizes_are_dots(dots: list[tuple[dict[str, Dot], dict[str
     assert about["paper_data"] == ""
     assert drawn.keys() == {"cogs/best-universal", "cogs/cpu-universal", "cogs/cpu"}
     edge = drawn["cogs/cpu"]
-    assert (edge.name, edge.detail, edge.is_rival) == (EDGE, "cogs/cpu, 2 seeds", False)
+    assert (edge.name, edge.detail, edge.is_baseline) == (EDGE, "cogs/cpu, 2 seeds", False)
     assert edge.score == (pytest.approx(0.85), pytest.approx(0.05))
     assert edge.paper == (pytest.approx(0.874), pytest.approx(0.004))
-    rival = drawn["cogs/cpu-universal"]
-    assert (rival.detail, rival.is_rival) == ("cogs/cpu-universal, 1 seed", True)
-    assert rival.paper == (pytest.approx(0.784), None)
+    baseline = drawn["cogs/cpu-universal"]
+    assert (baseline.detail, baseline.is_baseline) == ("cogs/cpu-universal, 1 seed", True)
+    assert baseline.paper == (pytest.approx(0.784), None)
     assert drawn["cogs/best-universal"].paper is None  # the paper has no such recipe
 
 
-def test_the_headline_depends_on_the_setting(dots: list[tuple[dict[str, Dot], dict[str, Any]]]) -> None:
+def test_an_untied_recipe_stands_for_the_papers_model(dots: list[tuple[dict[str, Dot], dict[str, Any]]]) -> None:
+    data = {"name": "mcd1", "fingerprint": "1", "corpus": "cfq", "split": "mcd1"}
+    records = [
+        run(1, {"EM": 0.2}, task="seq2seq", data=data, preset="cfq/cpu", settings={"model": {"tied": False}}),
+        run(1, {"EM": 0.3}, task="seq2seq", data=data, preset="cfq/cpu-universal", model="universal"),
+    ]
+    assert names_of_figures(records) == [""]
+    assert dots[0][0]["cfq/cpu"].paper == (pytest.approx(0.4773), pytest.approx(0.0363))
+
+
+def test_the_headline_depends_on_the_benchmark(dots: list[tuple[dict[str, Dot], dict[str, Any]]]) -> None:
     metrics = {"EM": 0.9, "LAS": 0.99}
-    for data, score in (
-        ({"treebank": "cfq-dependencies"}, 0.9),
-        ({"treebank": "EWT"}, 0.99),
-    ):
-        named = {"name": "trees", "fingerprint": "6", **data}
-        presets = {"cfq-dep/cpu": "edge", "cfq-dep/cpu-bilstm": "bilstm"}
-        records = [
-            run(1, metrics, task="dependency", data=named, preset=preset, model=model)
-            for preset, model in presets.items()
-        ]
+    ewt = {"task": "trees", "data": {"name": "EWT", "fingerprint": "6"}}
+    for data, score in ((DERIVED, 0.9), (ewt, 0.99)):
+        presets = {"a/cpu": "edge", "a/cpu-bilstm": "bilstm"}
+        records = [run(1, metrics, **data, preset=preset, model=model) for preset, model in presets.items()]
         assert names_of_figures(records) == [""]
         assert {dot.score for dot in dots[-1][0].values()} == {(score, None)}
-    assert [about["paper_data"] for _, about in dots] == ["MCD1 of another treebank", ""]
+    assert [about["paper_data"] for _, about in dots] == ["other trees", ""]
 
 
 def test_one_row_needs_no_figure() -> None:

@@ -50,13 +50,14 @@ def run(*arguments: str, stdin: str = "", columns: int = 120) -> Result:
 
 
 def refused(*arguments: str, stdin: str = "") -> str:
-    """The one line that a command with a user's mistake ends with."""
+    """The one line that a command with a user's mistake ends with; before it there may be notes on the data."""
     result = run(*arguments, stdin=stdin)
     assert result.code == 2, result
-    assert result.err.startswith("error: "), result.err
     assert result.err.endswith("\n")
-    assert len(result.err.splitlines()) == 1, result.err
-    return result.err.removeprefix("error: ").rstrip("\n")
+    *notes, error = result.err.splitlines()
+    assert all(note.startswith("note: ") for note in notes), result.err
+    assert error.startswith("error: "), result.err
+    return error.removeprefix("error: ")
 
 
 def generate_small(folder: Path) -> Path:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from edge_transformer.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
-_BLOCK = re.compile(r"^(?:<!-- (not run|needs): ([^>]*) -->\n)?```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(?:<!-- not run: ([^>]*) -->\n)?```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SMALLER = ["--set", "model.dim=16", "--set", "train.epochs=1", "--threads", "1"]
 FEWER = {
     "--rows 15000": "--rows 60 --test-rows 2",
@@ -38,12 +37,6 @@ class Block:
     language: str
     text: str
     not_run: str  # why its commands are not run, if they are not
-    needs: str  # the module that it needs
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether what it needs is there."""
-        return not self.needs or find_spec(self.needs) is not None
 
 
 def text_of(name: str) -> str:
@@ -52,12 +45,8 @@ def text_of(name: str) -> str:
 
 def blocks(name: str, *languages: str) -> list[Block]:
     """The blocks of a page in these languages, or in all."""
-    found = []
-    for mark, reason, language, text in _BLOCK.findall(text_of(name)):
-        if not languages or language in languages:
-            needs, not_run = (reason, "") if mark == "needs" else ("", reason)
-            found.append(Block(language, text, not_run, needs))
-    return found
+    found = [Block(language, text, not_run) for not_run, language, text in _BLOCK.findall(text_of(name))]
+    return [block for block in found if not languages or block.language in languages]
 
 
 @dataclass(frozen=True)

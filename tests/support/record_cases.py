@@ -8,6 +8,13 @@ from typing import Any
 from edge_transformer.io.records import Record
 
 VERSIONS = {"torch": "2.13.0", "edge-transformer": "0.1.0"}
+OFFICIAL = "d3af2724bb7e63b5"  # the fingerprint of CLUTRR's official stories
+STORIES = {"corpus": "clutrr", "name": "official", "fingerprint": OFFICIAL, "train_k": "2,3,4", "train_rows": 12064}
+COGS: dict[str, Any] = {"task": "graphs", "data": {"name": "cogs", "fingerprint": "5", "corpus": "cogs"}}
+DERIVED: dict[str, Any] = {
+    "task": "trees",
+    "data": {"name": "cfq-dependencies", "fingerprint": "3", "treebank": "cfq-dependencies"},
+}
 
 
 def run(seed: int, metrics: dict[str, float], **fields: Any) -> Record:
@@ -15,7 +22,7 @@ def run(seed: int, metrics: dict[str, float], **fields: Any) -> Record:
     preset = fields.get("preset", "clutrr/cpu")
     values: dict[str, Any] = {
         "task": "relations",
-        "data": {"name": "official", "fingerprint": "0a1b", "train_k": "2,3,4", "train_rows": 12064},
+        "data": STORIES,
         "model": "edge",
         "preset": preset,
         "overrides": {},

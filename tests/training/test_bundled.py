@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import torch
-from edge_transformer.training.models import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, load_with_task
-from typer.testing import CliRunner
 
 import edge_transformer as et
-from edge_transformer.cli.app import app
 from edge_transformer.errors import UserError
 from edge_transformer.io.records import read_record, read_records
+from edge_transformer.tasks.base import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, get_task
 from edge_transformer.tasks.graphs.model import GraphParser
 from official_data import benchmark
 
@@ -36,8 +33,10 @@ def test_each_is_small_and_on_record(name: str) -> None:
 
 @pytest.mark.parametrize("name", bundled_models())
 def test_each_scores_what_its_record_says(name: str) -> None:
-    model, task = load_with_task(name)
+    model = et.load(name)
+    task = get_task(model.task)
     record = read_record(BUNDLED / name / "record.json")
+    assert model.record == record
     folder = benchmark(DATA[record.task])
     if not folder.is_dir():
         pytest.skip(f"needs the official data in {folder}")
@@ -62,15 +61,6 @@ def test_a_sentence_is_parsed() -> None:
     parse = model.parse("The boy ran .")
     assert parse.logical_form == "* boy ( x _ 1 ) ; run . agent ( x _ 2 , x _ 1 )"
     assert parse.unknown == ()
-
-
-def test_the_example_in_the_docs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (REPOSITORY / "docs/parse.md").read_text(encoding="utf-8")
-    shown = re.findall(r'^\$ edge-transformer parse "(.*)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
-    assert shown
-    monkeypatch.setenv("COLUMNS", "160")
-    for sentence, answer in shown:
-        assert CliRunner().invoke(app, ["parse", sentence, "--threads", "1"]).stdout == answer
 
 
 def test_a_folder_goes_before_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

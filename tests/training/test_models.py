@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from edge_transformer.training.models import load_checkpoint, load_with_task, save_checkpoint, save_model
 from safetensors.torch import save_file
 
 import edge_transformer as et
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
+from edge_transformer.tasks.base import get_task
 from edge_transformer.tasks.relations.model import RelationModel
+from edge_transformer.training.folder import load_checkpoint, save_checkpoint
 
 SETTINGS = {"kind": "edge", "dim": 8, "heads": 2, "layers": 2}
 QUESTION = {"edges": [["Ann", "daughter", "Lil"], ["Lil", "son", "Bob"]], "query": ["Ann", "Bob"]}
@@ -26,11 +27,12 @@ def model() -> RelationModel:
 
 
 def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -> None:
-    save_model(model, "relations", tmp_path / "model")
+    model.save(tmp_path / "model")
     loaded = et.load(tmp_path / "model")
     assert not loaded.training
     assert loaded.predict([QUESTION]) == model.eval().predict([QUESTION])
-    assert load_with_task(tmp_path / "model")[1].model is RelationModel
+    assert (loaded.task, loaded.folder, loaded.record) == ("relations", tmp_path / "model", None)
+    assert type(loaded) is get_task(loaded.task).model is RelationModel
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors"}
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["model"] == SETTINGS
@@ -44,10 +46,10 @@ def test_load_says_what_is_wrong(model: RelationModel, tmp_path: Path) -> None:
         et.load(tmp_path)
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(
-        UserError, match=r"config\.json: its training has not finished; the command that started it goes on"
+        UserError, match=r"config\.json: its training has not finished; the command that started it resumes it"
     ):
         et.load(tmp_path)
-    save_model(model, "relations", tmp_path)
+    model.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
 
     def expect(changed: object, message: str) -> None:

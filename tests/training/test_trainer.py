@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import torch
-from edge_transformer.training.models import load_checkpoint
 from safetensors.torch import load_file
 
 import two_processes
@@ -25,7 +24,8 @@ from edge_transformer.data.relations.generate import generate
 from edge_transformer.errors import UserError
 from edge_transformer.nn.layer import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
-from edge_transformer.training.trainer import CHECKPOINT_FILE, Trainer, learning_rate
+from edge_transformer.training.folder import CHECKPOINT_FILE, load_checkpoint
+from edge_transformer.training.trainer import Trainer, learning_rate
 
 TINY = {
     "model.dim": 16,
@@ -170,7 +170,7 @@ def test_a_sigkilled_process_can_be_resumed_by_the_same_command(families: Path, 
     assert not (tmp_path / "cut/record.json").exists(), "the run ended before it could be killed"
     done = subprocess.run([*command, "--out", str(tmp_path / "cut")], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "resuming" in done.stdout
+    assert "resuming" in done.stderr
     assert_same_weights(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
 
 
@@ -342,5 +342,5 @@ def test_nonsense_settings_are_refused_before_any_data_are_read(name: str, value
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
 def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
     run = RunConfig.from_preset("relations", "clutrr/cpu", {}, seed=1)
-    with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` says"):
+    with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` lists"):
         Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))

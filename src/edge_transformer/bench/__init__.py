@@ -1,7 +1,4 @@
-"""Time and memory of the engines, of whole models, of decoding and of a rival, as ratios measured in one run.
-
-Nothing else in the library imports this.
-"""
+"""Time and memory of the engines, of whole models, of decoding and of a baseline, as ratios within one run."""
 
 from .cases import PARTS, make_cases
 from .results import Bench, Measurement

@@ -1,4 +1,4 @@
-"""The parts of the benchmark and their cases: what is measured side by side."""
+"""The parts of the benchmark, and the cases that each measures side by side."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from .work import (
 
 FLOOR, PLAIN, DROPOUT = "floor", "step", "step with dropout"
 PEAK = "peak"
-PATIENCE = {"memory": 3, "seq2seq-memory": 3}  # limits that a run of a part may take, where one run is all there is
+PATIENCE = {"memory": 3, "seq2seq-memory": 3}  # factors of the time limit, for parts with a single run
 
 
 @dataclass(frozen=True)
 class Case:
-    """Some things of one size that are measured in turn."""
+    """Actions of one size that are measured in turn."""
 
     part: str
     name: str
     size: Size
     names: tuple[str, ...]
-    build: Callable[[Size, str], Action]  # makes the inputs too
-    what: tuple[str, ...] = (FORWARD, BOTH)  # that every action marks
+    build: Callable[[Size, str], Action]  # also makes the inputs
+    what: tuple[str, ...] = (FORWARD, BOTH)  # the marks of every action
     reference: str | None = None
     layers: int = 0  # 0 for the attention alone
     aims: Mapping[str, float] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)  # why one of the names cannot be measured
+    missing: Mapping[str, str] = field(default_factory=dict)  # reasons why names cannot be measured
 
     def expected_bytes(self, name: str) -> int:
         return expected_bytes(name, self.size, self.layers)
@@ -170,7 +170,7 @@ def _threads(part: str, configuration: Configuration, engines: tuple[str, ...], 
 
 @dataclass(frozen=True)
 class Part:
-    """One part: what it is about, its sizes, and how one of them becomes a case."""
+    """A part: its title, its sizes, and how to make a case of one."""
 
     about: str
     configurations: tuple[Configuration, ...]
@@ -180,7 +180,7 @@ class Part:
 PARTS: dict[str, Part] = {
     "core": Part("the attention alone, at the sizes of the paper and a long one", sizes.CORE, _attention),
     "scaling": Part("the attention alone, on ever larger graphs", sizes.SCALING, _attention),
-    "rivals": Part("beside FloydNet's pivotal attention, a simpler operation", sizes.RIVALS, _rivals),
+    "rivals": Part("FloydNet's pivotal attention, a simpler operation, as a baseline", sizes.RIVALS, _rivals),
     "threads": Part("one thread and two", sizes.THREADS, _threads),
     "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
     "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
@@ -195,7 +195,7 @@ _CPU_ONLY = ("rivals", "threads")
 def make_cases(
     parts: Sequence[str] = (), own_sizes: Sequence[str] = (), engines: Sequence[str] = (), device: str = "cpu"
 ) -> list[Case]:
-    """The cases to measure. A user's own sizes take the place of a part's; without parts they go to `core` alone."""
+    """The cases to measure. Own sizes replace those of the parts, by default of `core` only."""
     for part in parts:
         if part not in PARTS:
             raise UserError(f"--part {part}: unknown; known are {', '.join(PARTS)}")
@@ -214,7 +214,7 @@ def make_cases(
 
 
 def usable_engines(engines: Sequence[str], device: str) -> tuple[str, ...]:
-    """The engines to measure, in the library's order: those asked for, or all that run on this device."""
+    """The engines to measure, in the library's order: the given ones, or all that run on this device."""
     try:
         like = torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -230,5 +230,5 @@ def usable_engines(engines: Sequence[str], device: str) -> tuple[str, ...]:
 
 
 def _ours() -> str:
-    """The engine that runs by default on a CPU."""
+    """The default engine on a CPU."""
     return resolve_engine("auto", torch.empty(0)).name

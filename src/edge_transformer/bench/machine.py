@@ -1,4 +1,4 @@
-"""What this machine has: versions, cores, GPUs, and which engines run here and why one does not."""
+"""A description of this machine: versions, cores, GPUs, and which engines run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..ops.attention import ENGINES, resolve_engine
 
 @dataclass(frozen=True)
 class Engine:
-    """One engine: whether it runs here, and a few words on what it is or what is missing."""
+    """Whether an engine runs here, and what it is or what is missing."""
 
     available: bool
     note: str
@@ -26,26 +26,26 @@ class Engine:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine as far as speed depends on it. Nothing in it says whose it is."""
+    """What the speed of a machine depends on; nothing identifies its owner."""
 
     package: str
     python: str
     torch: str
     system: str
     processor: str
-    cores: int  # that this process may use
-    threads: int  # that PyTorch uses
+    cores: int  # usable by this process
+    threads: int  # of PyTorch
     gpus: list[str]
     engines: dict[str, Engine]
-    auto: dict[str, str | None]  # what engine="auto" takes, by kind of tensor; None where there are no such tensors
+    auto: dict[str, str | None]  # the engine of engine="auto" by kind of tensor; None if there is no such device
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The description as plain JSON values."""
         return dataclasses.asdict(self)
 
 
 def describe() -> Machine:
-    """Look at the machine that runs this."""
+    """Describe this machine."""
     return Machine(
         package=_version("edge-transformer"),
         python=platform.python_version(),
@@ -65,10 +65,10 @@ def describe() -> Machine:
 
 
 def usable_cores() -> int:
-    """The cores that this process may use, which can be fewer than there are."""
+    """The number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # only Linux knows this
+    except AttributeError:  # only on Linux
         return os.cpu_count() or 1
 
 
@@ -79,7 +79,7 @@ def _engine(name: str) -> Engine:
 
 def _auto(like: torch.Tensor) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the hint says stands beside the engine
+        warnings.simplefilter("ignore")  # the note of the engine has the same hint
         return resolve_engine("auto", like).name
 
 
@@ -91,7 +91,7 @@ def _version(package: str) -> str:
 
 
 def _processor() -> str:
-    """The name of the CPU; Linux alone keeps it in a file."""
+    """The name of the CPU; only Linux has it in a file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

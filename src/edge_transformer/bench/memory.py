@@ -1,4 +1,4 @@
-"""Peak memory of forward and backward, of the attention or of an encoder-decoder, in a process of its own each."""
+"""Peak memory of forward and backward, of the attention or of an encoder-decoder, each in its own process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def extra_peak(run: Callable[[], object], device: str = "cpu") -> int | None:
-    """The most bytes in use while this runs, above those in use before; None where there is no /proc to read.
+    """The peak memory of a call in bytes, above that in use before; None without /proc.
 
-    The system keeps the highest use ever. It is set back first where that is allowed; where it is not, an earlier peak
-    may make the number too large, never too small.
+    The peak of the system is reset first. If that is not allowed, an earlier peak may make the number too large.
     """
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -42,28 +41,28 @@ def extra_peak(run: Callable[[], object], device: str = "cpu") -> int | None:
 
 
 def measure_alone(engine: str, size: Size, threads: int, device: str, layers: int = 0) -> int | str | None:
-    """The extra peak of one case in a fresh process; a text says why there is none.
+    """The extra peak of one case in a fresh process, or a text that says why there is none.
 
-    Of the attention alone, or of a training step of an encoder-decoder with so many layers.
+    Measures the attention alone, or with `layers` a training step of an encoder-decoder.
     """
     code = f"import sys; from {__name__} import main; main(*sys.argv[1:])"
     arguments = [engine, str(size), str(threads), device, str(layers)]
-    # glibc gives large blocks back to the system when they are freed, until it has seen some: then it keeps them, and
-    # what is in use and what is not would both be counted. A threshold that is set does not move.
+    # glibc raises the threshold above which it returns freed blocks to the system; kept blocks would count as used.
+    # Setting the threshold fixes it.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode == 0:
         peak = json.loads(done.stdout)
         return None if peak is None else int(peak)
-    if done.returncode < 0:  # by a signal: the system kills who takes too much
+    if done.returncode < 0:  # by a signal, as when the system runs out of memory
         return "killed, perhaps for want of memory"
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"failed with exit code {done.returncode}"
 
 
 def _status(name: str) -> int | None:
-    """A number of bytes from what the system says about this process."""
+    """A number of bytes from the status of this process."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
@@ -73,7 +72,7 @@ def _status(name: str) -> int | None:
 
 
 def main(engine: str, size_text: str, threads: str, device: str, layers: str) -> None:
-    """What the fresh process does: prints the bytes above those in use when the inputs were ready, or null."""
+    """Run in the fresh process: print the extra peak in bytes, or null."""
     size = Size.parse(size_text)
     torch.set_num_threads(int(threads))
 
@@ -83,5 +82,5 @@ def main(engine: str, size_text: str, threads: str, device: str, layers: str) ->
         return seq2seq_action(Configuration("", size, int(layers)), 0.0, engine, device)
 
     action = build(size)
-    build(replace(size, batch=1, n=4))(Watch(device))  # loads what is loaded at first use
+    build(replace(size, batch=1, n=4))(Watch(device))  # a warm-up
     print(json.dumps(extra_peak(lambda: action(Watch(device)), device)))

@@ -1,4 +1,4 @@
-"""What was measured, as plain values in a file."""
+"""Measurements as plain values in a file."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ FORMAT = "edge-transformer bench 1"
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number, or why there is none."""
+    """One number, or the reason why there is none."""
 
     part: str
     case: str
     size: Size
     what: str  # "forward", "forward+backward", ...
-    name: str  # of the engine, or of what else was measured
+    name: str  # of the engine or action
     value: float | None = None  # the median, in seconds or bytes
     unit: str = "s"  # "s" | "bytes"
     low: float | None = None  # quartiles
     high: float | None = None
     rounds: int = 0
-    reference: str | None = None  # the name whose value `ratio` is in multiples of
+    reference: str | None = None  # name of the measurement that `ratio` divides by
     ratio: float | None = None
-    aim: float | None = None  # what the ratio should be at most
+    aim: float | None = None  # the largest acceptable ratio
     skipped: str | None = None  # why there is no value
 
 
 @dataclass(frozen=True)
 class Bench:
-    """All measurements of one run, with what one needs to know about them."""
+    """All measurements of one run, with its command, machine and settings."""
 
     command: str
     machine: dict

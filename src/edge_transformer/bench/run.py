@@ -1,4 +1,4 @@
-"""Measures cases, one after the other, and leaves out what would take too long or too much memory."""
+"""Measure cases one by one, and skip what would take too much time or memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .memory import NOT_TOLD, measure_alone
 from .results import Bench, Measurement
 from .timing import time_once, time_rounds
 
-_PROBED_FROM = 100  # nodes; smaller graphs are quick enough to be measured without asking
-KEEPING_MEMORY = ("layers", "seq2seq", "decode", "token")  # measured as the command line runs them
-_SMALLER = 4  # times fewer nodes in a probe
+_PROBED_FROM = 100  # nodes; smaller graphs need no probe
+KEEPING_MEMORY = ("layers", "seq2seq", "decode", "token")  # parts that keep freed memory, as all commands do
+_SMALLER = 4  # a probe has this many times fewer nodes
 
 Progress = Callable[[int, str], None]  # cases done, and what runs now
 
@@ -30,10 +30,10 @@ class Settings:
 
     seconds: float = 5.0  # for the rounds of one case
     limit: float = 20.0  # seconds that a single run may take
-    budget: int = 0  # bytes that a single run may take; 0 for half of what is free
+    budget: int = 0  # bytes that a single run may take; 0 for half of the free memory
     threads: int = 1
     device: str = "cpu"
-    keep_memory: bool = False  # have the process keep freed memory in all parts, not only in KEEPING_MEMORY
+    keep_memory: bool = False  # keep freed memory in all parts, not only in KEEPING_MEMORY
 
 
 def measure(
@@ -58,7 +58,7 @@ def measure(
 
 
 def free_memory() -> int:
-    """Bytes that could be used now; 8 GB where the system does not tell."""
+    """Available memory in bytes; 8 GB if the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -84,7 +84,7 @@ def _note(progress: Progress, case: Case, name: str) -> None:
 
 
 def _too_much(case: Case, name: str, settings: Settings) -> str | None:
-    """Why this should not be run; None where it may. A large graph's time is foretold by that of a smaller one."""
+    """Why to skip an action, if at all; the time of a large graph is predicted from a smaller one."""
     needed = case.expected_bytes(name)
     if needed > settings.budget:
         return f"needs {needed / 1e9:.0f} GB"

@@ -1,4 +1,4 @@
-"""The sizes that are measured: the paper's five configurations, a series of growing graphs, or a user's own."""
+"""The measured sizes: the paper's five configurations, series of growing graphs, or a user's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import UserError
 
 @dataclass(frozen=True)
 class Size:
-    """Graphs of one size: how many, their nodes, the width of an edge's state, the heads."""
+    """A batch of graphs of one size: graphs, nodes, width of edge states, heads."""
 
     batch: int
     n: int
@@ -45,14 +45,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A size with what a whole stack of layers needs besides."""
+    """A size with the settings of a stack of layers."""
 
     name: str
     size: Size
     layers: int = 4
     dropout: float = 0.1
     attention_bias: bool = True
-    aims: tuple[float, ...] = ()  # what the ratios should be at most, of what is compared with a reference
+    aims: tuple[float, ...] = ()  # the largest acceptable ratios
 
     @classmethod
     def of(cls, size: Size) -> Configuration:
@@ -78,7 +78,7 @@ RIVALS = (
     CFQ_SEMANTIC,
     LONG,
 )
-# The sizes of the presets of those names: questions of 13 words, decoded to 50 tokens or trained with 47.
+# The sizes of these presets: questions of 13 words, decoded to 50 tokens or trained with 47.
 DECODE = (
     Configuration("cfq/cpu", Size(16, 63, 64, 4), 3, dropout=0.0, aims=(1 / 15,)),
     Configuration("cfq/paper", Size(16, 63, 256, 8), 6, aims=(1 / 15,)),

@@ -1,4 +1,4 @@
-"""Measurements as tables and as a figure, for a terminal, and the page of Markdown that shows them."""
+"""Measurements as tables, for a terminal and in Markdown, and as a figure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import linear_regression
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,10 +13,8 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..draw.style import COLOURS, GREY, MARKERS, STYLE, write_figure
+from ..draw.style import COLOURS, GREY, MARKERS, STYLE
 from ..errors import UserError
-from ..io.files import write_text
-from ..io.markdown import code_block, escape
 from ..ops.attention import ENGINES
 from .cases import PARTS, PATIENCE, PEAK
 from .results import Bench, Measurement
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("scaling", "memory")  # the parts that a figure shows
 _BREAK = re.compile(r" (?=×)| (?=\(aim)|(?<=^needs) |(?<=^takes) ")
-_LOOKS = {name: number for number, name in enumerate(ENGINES)}  # an engine looks the same in every figure
+_LOOKS = {name: number for number, name in enumerate(ENGINES)}  # the same colour and marker in every figure
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Table:
         result = RichTable(
             title=Text(self.title), title_justify="left", box=box.SIMPLE, caption=caption, caption_justify="left"
         )
-        # Two lines a row, to fit into 80 columns: the size below the case, a ratio below its number.
+        # Two lines per row, to fit 80 columns: the size below the case, a ratio below its number.
         case, size, *others = self.header
         result.add_column(Text(f"{case}\n{size}"), min_width=10)
         for number, name in enumerate(others):
@@ -65,7 +62,7 @@ class Table:
 
 
 def tables(bench: Bench) -> list[Table]:
-    """A table for every part that was measured."""
+    """A table for every measured part."""
     measured = {part: list(bench.of_part(part)) for part in PARTS}
     return [_table(part, found, bench) for part, found in measured.items() if found]
 
@@ -85,7 +82,7 @@ def _table(part: str, found: Sequence[Measurement], bench: Bench) -> Table:
 
 
 def show(found: Measurement | None) -> str:
-    """A number with its ratio, or why there is none."""
+    """A number with its ratio, or the reason why there is none."""
     if found is None:
         return ""
     if found.value is None:
@@ -112,7 +109,7 @@ def _three_digits(value: float) -> str:
 
 
 def _spread(row: dict[str, Measurement]) -> str:
-    """The widest of a row's quartiles, in percent of the median."""
+    """The largest distance of a quartile from its median in a row, in percent."""
     widths = [
         max(found.high - found.value, found.value - found.low) / found.value
         for found in row.values()
@@ -136,7 +133,7 @@ def _notes(found: Sequence[Measurement], bench: Bench) -> list[str]:
 
 
 def _tokens_a_second(found: Sequence[Measurement]) -> Iterator[str]:
-    """How many tokens all rows together get in a second, for what was decoded."""
+    """The tokens per second of a decoded batch."""
     for each in found:
         if each.what == DECODING and each.value:
             tokens = each.size.batch * targets_of(Configuration.of(each.size))
@@ -145,7 +142,7 @@ def _tokens_a_second(found: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _growth(found: Sequence[Measurement]) -> Iterator[str]:
-    """The power of n that the time of a token grows with: the slope of a line through the logarithms."""
+    """The power of n in the time of a token: the slope of a line through the logarithms."""
     times: dict[str, list[tuple[int, float]]] = {}
     for each in found:
         if each.what == TOKEN and each.value:
@@ -157,7 +154,7 @@ def _growth(found: Sequence[Measurement]) -> Iterator[str]:
 
 
 def draw(bench: Bench) -> Figure:
-    """Time and memory against n, both axes logarithmic, a line for every engine."""
+    """Draw time and memory against n, with logarithmic axes and a line for every engine."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -192,7 +189,7 @@ def _draw_panel(axes: Axes, label: str, lines: dict[str, dict[int, float]]) -> N
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(n) for n in sizes])
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # powers of ten would need the parsing of formulas
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()
     axes.set_xlabel("n", color=GREY)
     axes.set_title(label, loc="left", fontsize=10)
@@ -202,75 +199,3 @@ def _draw_panel(axes: Axes, label: str, lines: dict[str, dict[int, float]]) -> N
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(frameon=False, fontsize=9, labelcolor="linecolor")
-
-
-ABOUT = {
-    "core": "`triangular_attention` alone, with gradients for all four inputs, at the sizes of the paper. A process "
-    "that keeps freed memory (`--keep-memory`) makes engines with large intermediates faster, and these ratios "
-    "smaller: see the lab notes.",
-    "layers": "Forward and backward of a whole stack of layers with the paper's settings, without optimiser, against "
-    "the *floor*: the matrix products of that step, each into memory set aside before, and nothing else. As in "
-    "training, and unlike above, the process keeps freed memory (`edge_transformer.io.process`).",
-    "scaling": "The same as the first table, for one graph of growing size.",
-    "rivals": "FloydNet's pivotal attention also mixes over a third node, but adds where triangular attention "
-    "multiplies, so that it is products of matrices. It gets its tensors whole and in its own order.",
-    "threads": "The engine for CPUs with one thread and with two. The last column is half the time of two independent "
-    "runs at once, with one thread each: what two cores gave at that moment to work that shares nothing.",
-    "decode": "Greedy work on random tokens, the reading of the sources included. Without the cache the decoder "
-    "computes the whole graph for every token; that is timed at five prefixes, each of which stands for a fifth of "
-    "the tokens.",
-    "token": "The last token of a graph of n nodes.",
-    "seq2seq": "Forward and backward, from tokens to the gradients of all weights, 13 nodes of the source and the rest "
-    "of the target; the *floor* is that of encoder and decoder, whose last layer is read at the self-edges of the "
-    "target alone. The process keeps freed memory.",
-    "seq2seq-memory": "Measured as the memory of the attention. *Hidden again* and *layers again* "
-    "are the fastest engine with `--recompute hidden` and `--recompute layers`, which have the backward pass compute "
-    "the hidden layers of feed-forward networks, or whole layers, again, with the same numbers.",
-    "memory": "The most memory in use while forward and backward run, above what was in use when the inputs were "
-    "ready. Each number is from a process of its own.",
-}
-
-
-def write_page(source: Path, page: Path, command: str) -> list[Path]:
-    """Write the page, and the figure beside it, from the file that `edge-transformer bench --json` wrote."""
-    bench = Bench.read(source)
-    written = [page]
-    sections = [_section(table) for table in tables(bench)]
-    if any(found.value for part in FIGURES for found in bench.of_part(part)):
-        figure = page.with_suffix(".svg")
-        write_figure(draw(bench), figure)
-        written.append(figure)
-        sections.insert(0, f"![Time and memory against the number of nodes]({figure.name})")
-    head = f"<!-- Generated by `{command}` from {source.name}. Do not edit: the next one overwrites it. -->"
-    commands = [_with_parts(bench), command]
-    intro = f"# Speed and memory\n\nMade by:\n\n{code_block(commands)}\n\n{_how(bench)}"
-    write_text(page, "\n\n".join([head, intro, *sections]) + "\n")
-    return written
-
-
-def _with_parts(bench: Bench) -> str:
-    """The command with the parts that it measured, also where it named none: there may be more of them by now."""
-    if "--part" in bench.command:
-        return bench.command
-    parts = dict.fromkeys(f" --part {found.part}" for found in bench.measurements)
-    return bench.command.replace(" bench", f" bench{''.join(parts)}", 1)
-
-
-def _how(bench: Bench) -> str:
-    machine, settings = bench.machine, bench.settings
-    threads = f"{settings['threads']} thread{'s' * (settings['threads'] != 1)}"
-    engine = machine["auto"]["CPU float32"]
-    return (
-        f"On {escape(machine['processor'])} ({machine['cores']} cores, {escape(machine['system'])}), {threads} unless "
-        f"said otherwise, PyTorch {escape(machine['torch'])}, Python {machine['python']}, edge-transformer "
-        f"{machine['package']}; engine `{engine}`: {escape(machine['engines'][engine]['note'])}; float32.\n\n"
-        "What stands in one row ran in turn in one process. Times are medians over rounds after a warm-up; *spread* is "
-        "the widest distance of a quartile from its median in that row. Sizes are B graphs of n nodes with edge states "
-        "of width d in h heads. Compare ratios, not seconds: those depend on the machine."
-    )
-
-
-def _section(table: Table) -> str:
-    title, _, about = table.title.partition(": ")
-    parts = [f"## {title.capitalize()}: {about}", ABOUT[table.part], table.markdown(), " ".join(table.notes)]
-    return "\n\n".join(part for part in parts if part)

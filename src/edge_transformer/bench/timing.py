@@ -1,4 +1,4 @@
-"""Time in alternating rounds: what is compared runs in turn in one process, so that all of it sees the same machine."""
+"""Timing in alternating rounds: compared actions run in turn in one process, under the same conditions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 500
-_LONG = 4  # budgets that a single round may take before two rounds have to do
+_LONG = 4  # if a round takes more budgets than this, two rounds are enough
 
 
 class Watch:
-    """The clock that an action is given: it starts when its inputs are ready and marks what is done."""
+    """The clock of an action: it starts when the inputs are ready and marks what is done."""
 
     def __init__(self, device: str = "cpu") -> None:
         self._cuda = torch.device(device).type == "cuda"
@@ -31,7 +31,7 @@ class Watch:
         self.marks[what] = time.perf_counter() - self._started
 
     def _wait(self) -> None:
-        if self._cuda:  # a GPU is told what to do long before it has done it
+        if self._cuda:  # a GPU works asynchronously
             torch.cuda.synchronize()
 
 
@@ -40,7 +40,7 @@ Action = Callable[[Watch], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one thing over some rounds: the median and the quartiles."""
+    """Median and quartiles, in seconds, over some rounds."""
 
     median: float
     low: float
@@ -61,9 +61,9 @@ def time_rounds(
     device: str = "cpu",
     note: Callable[[str], None] = lambda name: None,
 ) -> dict[str, dict[str, Timing]]:
-    """Run actions in turn for about `seconds`, after a warm-up of each: name -> what it marked -> its time.
+    """Run actions in turn for about `seconds`, after a warm-up of each: name -> mark -> its time.
 
-    Every second round goes backwards, so that none always follows the same other.
+    Every second round runs in reverse, so that no action always follows the same one.
     """
     for name, action in actions.items():
         note(name)

@@ -1,4 +1,4 @@
-"""What is timed of an encoder-decoder: decoding with and without the edge cache, one token, and a training step."""
+"""Timed actions of an encoder-decoder: decoding with and without the edge cache, one token, and a training step."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .work import STEP, Floor
 DECODING, TOKEN = "decoding", "one token"
 RECOMPUTED, CACHED = "recomputed", "cached"
 HIDDEN_AGAIN, LAYERS_AGAIN = "hidden again", "layers again"  # --recompute hidden, --recompute layers
-SLICES = 5  # of a target, where every token is computed from nothing: one prefix of each is timed
+SLICES = 5  # of a target that is decoded without the cache: one prefix of each is timed
 _SOURCES, _TOKENS = 13, 100  # words of a question; the vocabulary
 
 
 def sources_of(configuration: Configuration) -> int:
-    """How many of a graph's nodes are those of the source."""
+    """The number of source nodes of a graph."""
     return min(_SOURCES, configuration.size.n // 2)
 
 
 def targets_of(configuration: Configuration) -> int:
-    """How many are those of the target."""
+    """The number of target nodes of a graph."""
     return configuration.size.n - sources_of(configuration)
 
 
 def decode_action(configuration: Configuration, name: str, device: str = "cpu") -> Action:
-    """Decode a batch of targets, the reading of the sources included.
+    """Encode a batch of sources and decode their targets.
 
-    What is recomputed for every token is timed at the middle of each of some slices of the target, as if that were the
-    time of every token there. The time grows ever faster, so that this is rather less than the whole.
+    Without the cache, one token in the middle of each slice of the target is timed, and stands for the whole slice.
+    The time is convex in the length, so this underestimates the total.
     """
     model, source, target = _model(configuration, "auto", device)
 
@@ -64,7 +64,7 @@ def decode_action(configuration: Configuration, name: str, device: str = "cpu") 
 
 
 def slices(tokens: int) -> list[tuple[int, int]]:
-    """The prefixes to time, and how many tokens each stands for."""
+    """The prefixes to time, and the number of tokens each stands for."""
     ends = [round(tokens * part / SLICES) for part in range(SLICES + 1)]
     return [((start + 1 + end) // 2, end - start) for start, end in pairwise(ends) if end > start]
 
@@ -79,7 +79,7 @@ def token_action(configuration: Configuration, name: str, device: str = "cpu") -
 
         def last() -> Tensor:
             logits = model.step(state, target[:, -2] if state.steps else None)
-            state.steps -= 1  # what was remembered last is written over the next time
+            state.steps -= 1  # the next call overwrites this step of the cache
             return logits
     else:
         with torch.no_grad():
@@ -100,7 +100,7 @@ def token_action(configuration: Configuration, name: str, device: str = "cpu") -
 def seq2seq_action(configuration: Configuration, dropout: float, engine: str = "auto", device: str = "cpu") -> Action:
     """Forward and backward of a training step, from tokens to the gradients of all weights.
 
-    HIDDEN_AGAIN or LAYERS_AGAIN as the engine is the usual one with that computed again.
+    HIDDEN_AGAIN or LAYERS_AGAIN as the engine is the default one with recomputation.
     """
     again = {HIDDEN_AGAIN: "hidden", LAYERS_AGAIN: "layers"}.get(engine, "nothing")
     used = engine if again == "nothing" else "auto"
@@ -118,8 +118,8 @@ def seq2seq_action(configuration: Configuration, dropout: float, engine: str = "
 
 
 def seq2seq_floor(configuration: Configuration, device: str = "cpu") -> Action:
-    """The matrix products of that step: of the encoder, of the decoder, and of its last layer, which is read at the
-    self-edges of the targets alone (q and v1 of their rows, k and v2 of their columns)."""
+    """The matrix products of that step. The decoder's last layer is read at the self-edges of the targets only (q and
+    v1 of their rows, k and v2 of their columns)."""
     size, layers = configuration.size, configuration.layers
     targets = targets_of(configuration)
     encoder = replace(configuration, size=replace(size, n=sources_of(configuration)))

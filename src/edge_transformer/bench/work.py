@@ -1,4 +1,4 @@
-"""What is timed: the attention alone, a step of a stack of layers, the floor under it, and a rival's attention."""
+"""Timed actions: the attention alone, a training step of a stack, its floor, and a baseline's attention."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def attention_action(size: Size, engine: str, device: str = "cpu") -> Action:
 
 
 def floydnet_action(size: Size) -> Action:
-    """FloydNet's pivotal attention: the scores and the values of a triangle are sums of two, not products.
+    """FloydNet's pivotal attention: the scores and values of a triangle are sums of two terms, not products.
 
-    It has a single implementation; its tensors are whole and in the order of dimensions that it takes.
+    Its inputs are contiguous, in its own order of dimensions.
     """
     from floydnet import pivotal_attention
 
@@ -41,12 +41,12 @@ def floydnet_action(size: Size) -> Action:
 
 
 def floydnet_missing() -> str | None:
-    """How to get FloydNet where it is missing."""
+    """How to install FloydNet, if it is missing."""
     return None if importlib.util.find_spec("floydnet") else INSTALL_FLOYDNET
 
 
 def step_action(configuration: Configuration, dropout: float, device: str = "cpu") -> Action:
-    """Forward and backward of a whole stack, from a dense gradient of its output to those of weights and input."""
+    """Forward and backward of a stack, from a dense gradient of its output to those of weights and input."""
     size = configuration.size
     config = EdgeTransformerConfig(
         dim=size.dim,
@@ -70,11 +70,10 @@ def step_action(configuration: Configuration, dropout: float, device: str = "cpu
 
 
 class Floor:
-    """The matrix products of a training step and nothing else: what no implementation of the layer can go without.
+    """The matrix products of a training step and nothing else: a lower bound for every implementation.
 
-    Each layer has four: to q, k, v1 and v2 in one, to the attention's output, into and out of the feed-forward network.
-    Each has one product forward and two backward, for the gradients of its input and of its weight. The outputs go into
-    tensors made before.
+    A layer has four weights: q, k, v1 and v2 in one, the attention's output, and two of the feed-forward network. Each
+    needs one product forward and two backward, for its input and for itself. Outputs are allocated beforehand.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Floor:
         rows: int | None = None,
         products: Sequence[tuple[int, int]] = ((1, 4), (1, 1), (1, 4), (4, 1)),
     ) -> None:
-        """Other `rows` than all edges, and other `products`: the widths before and after, in multiples of `dim`."""
+        """`rows` is the number of edges by default; `products` are widths before and after, in multiples of `dim`."""
         rows, dim = rows or configuration.size.edges, configuration.size.dim
         self.layers = configuration.layers
         random = torch.Generator().manual_seed(1)
@@ -95,11 +94,11 @@ class Floor:
         self.weights = [make(out * dim, into * dim) for into, out in products]
         self.weight_gradients = [torch.empty_like(weight) for weight in self.weights]
         widths = sorted({width for weight in self.weights for width in weight.shape})
-        self.states = {width: make(rows, width) for width in widths}  # inputs and gradients, never written to
+        self.states = {width: make(rows, width) for width in widths}  # inputs and gradients, read only
         self.results = {width: torch.empty_like(states) for width, states in self.states.items()}
 
     def products(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The products of one layer, forward then backward: two factors and the place for the result."""
+        """The products of one layer, forward then backward: two factors and the output tensor."""
         for weight in self.weights:
             out, into = weight.shape
             yield self.states[into], weight.t(), self.results[out]
@@ -128,9 +127,9 @@ def with_threads(threads: int, action: Action) -> Action:
 
 
 def two_at_once(first: Action, second: Action) -> Action:
-    """Two actions side by side, each with one thread: half of the time that both take, as if for one of them.
+    """Run two actions at once, each with one thread, and mark half of the time that both take.
 
-    They share no work and never wait for each other, so that this is what two threads of this machine can gain at best.
+    They share no work and never wait for each other: the most that two threads of this machine can gain.
     """
 
     def run(watch: Watch) -> None:
@@ -150,9 +149,9 @@ def two_at_once(first: Action, second: Action) -> Action:
 
 
 def expected_bytes(name: str, size: Size, layers: int = 0) -> int:
-    """Rather more than the memory that forward and backward will take, to leave out what may not fit."""
-    states = 4 * size.edges * size.dim  # one float32 tensor with a vector for every edge
-    if name in ENGINES and ENGINES[name].cubic_memory:  # the values of all triangles, their gradient, copies of both
+    """An upper estimate of the memory of forward and backward, to skip what may not fit."""
+    states = 4 * size.edges * size.dim  # one float32 vector for every edge
+    if name in ENGINES and ENGINES[name].cubic_memory:  # values of all triangles, their gradient, copies of both
         return 7 * size.n * states // 2 * max(1, layers)
     if name == FLOYDNET:
         return 6 * 4 * size.triangles * size.heads + 12 * states  # weights and their copies
@@ -160,7 +159,7 @@ def expected_bytes(name: str, size: Size, layers: int = 0) -> int:
 
 
 def _random_inputs(count: int, shape: Sequence[int], device: str) -> tuple[list[Tensor], Tensor]:
-    """Tensors that want gradients, and a gradient to begin with."""
+    """Inputs that require gradients, and a gradient of the output."""
     random = torch.Generator().manual_seed(1)
     inputs = [torch.randn(*shape, generator=random).to(device).requires_grad_() for _ in range(count)]
     return inputs, torch.randn(*shape, generator=random).to(device)

@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Edge Transformers: a vector on every pair of nodes, updated by triangular attention.",
 )
-data_app = typer.Typer(**HELP, help="Fetch, generate, derive or split data, or look at what is in a folder of it.")
+data_app = typer.Typer(**HELP, help="Download, generate, derive, split or describe data.")
 app.add_typer(data_app, name="data")
 
 COMMANDS: dict[typer.Typer, dict[str, Callable[..., None]]] = {

@@ -26,7 +26,7 @@ def generate(
     valid_rows: Annotated[int, typer.Option(min=1, help="Validation stories of each length.")] = 100,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
-    """Generate family stories in CLUTRR's layout, with the proof of every answer.
+    """Generate family stories in the format of CLUTRR, with a proof of every answer.
 
     Examples:
 
@@ -86,10 +86,10 @@ def derive(
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
 ) -> None:
-    """Give CFQ's questions their dependency trees, in CoNLL-U, by a grammar of our own.
+    """Derive dependency trees of CFQ's questions, in CoNLL-U, with our own grammar.
 
-    Each file of questions becomes a .conllu file of the same name. What the grammar does not cover is listed in
-    not-covered.txt with line and reason, and is in no treebank.
+    Each file of questions becomes a .conllu file of the same name. Questions that the grammar does not cover are left
+    out, and listed in not-covered.txt with line and reason.
 
     Examples:
 
@@ -147,15 +147,14 @@ def _share(part: int, whole: int) -> str:
 
 def download(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which: clutrr, cogs, scan, cfq.", show_default="tell what there is")
+        list[str] | None, typer.Argument(help="Benchmarks: clutrr, cogs, scan, cfq.", show_default="list them")
     ] = None,
     root: Annotated[Path, typer.Option("--out", help="Folder of all data.")] = Path("data"),
 ) -> None:
-    """Fetch the benchmarks' own files from where they are published, and check that they have the right rows.
+    """Download the original files of benchmarks, and verify their rows.
 
-    What is there already is not fetched again, and files of another content are never replaced. Each benchmark has a
-    licence of its own, which is printed. CFQ comes as an archive of 268 MB, and needs several GB of disk while its
-    three splits MCD1 to MCD3 are cut out of it.
+    Existing files are not downloaded again, and never replaced. The licence of each benchmark is printed. CFQ is an
+    archive of 268 MB, and needs several GB of disk while its splits MCD1 to MCD3 are extracted.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""The command `demo`: from nothing to a trained model on generated families, with a table, a figure and an answer."""
+"""The command `demo`: train a model on generated families, and show a table, a figure and an answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", help="Folder for data, model and figure.")] = Path("demo"),
     threads: Annotated[int, typer.Option(min=1, help="CPU threads; the model is too small to gain from many.")] = 1,
 ) -> None:
-    """From nothing to a trained model in a few minutes: generated families, a table, a figure, an answered question.
+    """Train a model in a few minutes: generate families, train, show a table and a figure, answer a question.
 
-    A demonstration that was stopped goes on when the same command is given again.
+    The same command resumes an interrupted demo.
 
     Example: `edge-transformer demo`
     """
@@ -43,14 +43,14 @@ def demo(
     _generate(families)
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")
     model = et.train("relations", families, preset=PRESET, out=run, device="cpu", threads=threads)
-    if model.record is None:
+    if not model.has_record:
         sys.exit(EXIT_INTERRUPTED)
     settings = model.record.settings["model"]
     out.print(
         f"[bold]2.[/] Trained an Edge Transformer ({settings['layers']} layers, dim {settings['dim']}) "
         f"in {model.record.minutes:.1f} minutes: {escape(str(run))}"
     )
-    out.print("[bold]3.[/] Accuracy by the number of relations, of which it has never seen more than 4:")
+    out.print("[bold]3.[/] Accuracy by the number of relations; training had at most 4:")
     out.print(_accuracy_table(model.record))
     figure = folder / "accuracy.png"
     _draw(model.record, figure)
@@ -63,7 +63,7 @@ def demo(
 
 
 def _generate(families: Path) -> None:
-    """Make the stories, unless they are there: a folder of this name is a whole one."""
+    """Generate the stories, unless their folder exists, which is then complete."""
     from ..data.relations.clutrr import write_clutrr
     from ..data.relations.generate import generate
     from ..io.progress import bar
@@ -87,7 +87,7 @@ def _accuracy_table(record: Record) -> Table:
 
 
 def _draw(record: Record, path: Path) -> None:
-    from ..draw.curves import draw_curves
+    from ..draw.charts import draw_curves
     from ..draw.style import write_figure
 
     series = {"Edge Transformer": {k: (record.metrics[f"k={k}"], None) for k in TEST_K}}
@@ -96,7 +96,7 @@ def _draw(record: Record, path: Path) -> None:
 
 
 def _ask(model: TaskModel, story: Story) -> None:
-    """Tell a story, ask its question, show the model's answer."""
+    """Print a story, its question and the model's answer."""
     names = story.names
     edges = [[names[a], relation, names[b]] for (a, b), relation in zip(story.edges, story.relations, strict=True)]
     for start, relation, end in edges:

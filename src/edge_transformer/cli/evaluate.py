@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import UserError
 from ..io.process import prepare_process
 from .options import RunArgument, ThreadsOption, print_scores
-
-if TYPE_CHECKING:
-    pass
 
 
 def evaluate(
@@ -23,18 +20,18 @@ def evaluate(
         typer.Option("--data", help="Folder with test files, or a CoNLL-U file.", show_default="the data of training"),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Which one, where a corpus is split in several ways.", show_default="of training")
+        str | None, typer.Option(help="Name of a split, if the corpus has several.", show_default="of training")
     ] = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
     predictions: Annotated[
-        Path | None, typer.Option(help="Translators: write each row and what the model says, as JSON lines.")
+        Path | None, typer.Option(help="Translators: write each row with its prediction, as JSON lines.")
     ] = None,
     results: Annotated[
         Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
     ] = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Score a trained model on its own test files, or on those of another folder, which needs no others.
+    """Score a trained model on the test files of its data, or on those of another folder.
 
     Examples:
 
@@ -61,7 +58,7 @@ def evaluate(
     name = f"a {type(model).__name__} in {run}"
     if predictions is not None and model.task != "seq2seq":
         raise UserError(f"--predictions: found {name}; expected a model that translates")
-    if results is not None and model.record is None:
+    if results is not None and not model.has_record:
         raise UserError(f"--results: found no record in {run}; expected the folder of a run")
     for option, path in (("--predictions", predictions), ("--results", results)):
         check_writable(option, path)
@@ -71,15 +68,16 @@ def evaluate(
         model.tree = True
     rows = scored_rows(model, data, split)
     if rows.trained and results is not None and not tree:
-        raise UserError(f"--results: {rows.name} is what {run} was trained on; its record has these scores already")
+        folder = rows.data.folder or rows.name
+        raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
     scores = rows.scores(model)
     print_scores(f"{run} on {data or rows.data.folder or rows.name}", scores)
     if predictions is not None and isinstance(rows.data, Seq2SeqData):
         rows.data.write_predictions(predictions)
         print(f"written: {predictions}")
-    if results is not None and model.record is not None:
-        folder = ["--data", str(data)] if data else []
-        options = [*folder, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
+    if results is not None:
+        elsewhere = ["--data", str(data)] if data else []
+        options = [*elsewhere, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
         command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])
         title = f"{rows.name}{f' {split}' if split else ''}{', parents as trees' if tree else ''}"
         hashed = f"{rows.fingerprint}{'-tree' if tree else ''}"

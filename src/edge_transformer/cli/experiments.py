@@ -21,16 +21,16 @@ def experiment(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="File of records to use instead. With a new one and new --runs all is trained again.",
-            show_default="what FILE says",
+            help="File of records. With a new file and new --runs, everything is trained again.",
+            show_default="that of FILE",
         ),
     ] = None,
 ) -> None:
-    """Do all runs of an experiment file that its results do not have yet. Can be stopped and started again.
+    """Run the experiments of a file that its results lack. The same command resumes an interrupted experiment.
 
     Example: `edge-transformer experiment experiments/clutrr/main.yaml`
 
-    All again, whatever results there are: `edge-transformer experiment experiments/clutrr/main.yaml
+    To train everything again: `edge-transformer experiment experiments/clutrr/main.yaml
     --results again/clutrr.jsonl --runs again/runs`
     """
     from ..training.experiment import Experiment, run_experiment
@@ -38,28 +38,29 @@ def experiment(
     try:
         done = run_experiment(Experiment.read(file, results), jobs, runs)
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from there", file=sys.stderr)
+        print("stopped; the same command resumes it", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     failed = [run for run in done if run.state == "failed"]
     if failed:
         raise UserError(
-            f"{len(failed)} of {len(done)} runs failed; the first says, in {failed[0].log}: {failed[0].last_words}"
+            f"{len(failed)} of {len(done)} runs failed; the first, in {failed[0].log}: {failed[0].last_words}"
         )
 
 
 def report(
-    results: Annotated[Path, typer.Option(help="Folder with the .jsonl files of finished runs.")] = Path("results"),
-    file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("RESULTS.md"),
+    results: Annotated[Path, typer.Option(help="Folder of records/*.jsonl, pages and figures.")] = Path("results"),
+    file: Annotated[Path, typer.Option("--out", help="Where to write the comparison.")] = Path("RESULTS.md"),
 ) -> None:
-    """Turn the records of finished runs into tables and figures, the paper's numbers beside ours.
+    """Write tables and figures of finished runs, beside the paper's numbers.
 
     Example: `edge-transformer report`
     """
-    from ..report.page import build_report
+    from ..report.pages import build_report
 
-    for table in build_report(results, file).rich_tables():
-        out.print(table)
-    print(f"written: {file}")
+    made = build_report(results, file)
+    for path in (made.path, *made.pages):
+        print(f"written: {path}")
+    print(f"written: {len(made.figures)} figures in {results / 'figures'}")
 
 
 if TYPE_CHECKING:
@@ -68,14 +69,14 @@ if TYPE_CHECKING:
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="Sweep file.", show_default=False)],
-    show: Annotated[bool, typer.Option("--show", help="Only show what was found so far.")] = False,
-    runs: Annotated[Path, typer.Option(help="Folder that the folder of the search is in.")] = Path("runs"),
+    show: Annotated[bool, typer.Option("--show", help="Only show the trials so far.")] = False,
+    runs: Annotated[Path, typer.Option(help="Folder for the folder of the search.")] = Path("runs"),
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
 ) -> None:
     """Search for good settings by scores on validation rows; test files are not read. Needs the extra `[sweep]`.
 
-    Can be stopped and started again. The same command in several terminals, or on several machines that share a
-    `storage`, works on the same search.
+    The same command resumes an interrupted search. In several terminals, or on several machines with one `storage`,
+    it shares the search.
 
     Examples:
 

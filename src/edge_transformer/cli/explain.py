@@ -1,4 +1,4 @@
-"""The command `explain` and `explain-score`."""
+"""The commands `explain` and `explain-score`."""
 
 from __future__ import annotations
 
@@ -24,33 +24,31 @@ if TYPE_CHECKING:
     from ..data.relations.rows import Story
     from ..explain.faithfulness import Scores
 
-# Numbers in a pipe or file are not cut to the width that a terminal would have.
+# Wide enough for all columns in a pipe or file.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 EXAMPLE = '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}'
-RunArgument = Annotated[  # not every model that comes along can be explained
+RunArgument = Annotated[  # not every bundled model can be explained
     Path,
-    typer.Argument(
-        metavar="RUN", help="Folder of a trained model, or clutrr-small, which comes along.", show_default=False
-    ),
+    typer.Argument(metavar="RUN", help="Folder of a trained model, or the bundled clutrr-small.", show_default=False),
 ]
 
 
 def explain(
     run: RunArgument,
     source: Annotated[
-        Path, typer.Option("--input", help="Questions, one JSON object a line.", show_default="standard input")
+        Path, typer.Option("--input", help="Questions, one JSON object per line.", show_default="standard input")
     ] = STANDARD_INPUT,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the only question: a .svg or .png file.", show_default=False)
+        Path | None, typer.Option(help="Draw a single question to a .svg or .png file.", show_default=False)
     ] = None,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Also tell the strongest pivots of the query, layer by layer.")
+        bool, typer.Option("--layers", help="Also show the strongest pivots of the query in every layer.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a question.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per question.")] = False,
     threads: ThreadsOption = None,
 ) -> None:
-    """Say why a model answers what it answers: the edges it composed, down to told ones.
+    """Explain answers by the edges that the model composed, down to told ones.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
@@ -72,9 +70,7 @@ def explain(
             stories = list(stories)
             if len(stories) != 1:
                 raise UserError(f"--figure {figure}: found {len(stories)} questions; expected one")
-        for number, story in enumerate(
-            stories, start=1
-        ):  # each answered without waiting for the next, as `predict` does
+        for number, story in enumerate(stories, start=1):  # each answered as it arrives
             [explanation] = explain_stories(model, [story])
             if as_json:
                 print(json_line(explanation.to_dict()), flush=True)
@@ -85,17 +81,19 @@ def explain(
                 write_figure(draw_explanation(explanation), figure)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
     if not number:
-        raise UserError(f"{name}: found no question; expected one JSON object a line, such as {EXAMPLE}")
+        raise UserError(f"{name}: found no question; expected one JSON object per line, such as {EXAMPLE}")
 
 
 def explain_score(
     run: RunArgument,
     data: Annotated[Path, typer.Option("--data", help="Folder with test files and gold proofs.", show_default=False)],
-    json_file: Annotated[Path | None, typer.Option("--json", help="Add all numbers to this file, as a line.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the random controls.")] = 0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Append the numbers to this file, as a line.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random controls.")] = 0,
     threads: ThreadsOption = None,
 ) -> None:
-    """Measure explanations of the test rows: do they agree with gold proofs, does the answer hang on what they name?
+    """Measure explanations of test rows: their agreement with gold proofs, and how answers depend on what they name.
 
     Example: `edge-transformer explain-score runs/clutrr-cpu-families-seed1 --data families`
     """
@@ -112,7 +110,7 @@ def explain_score(
     with bar("explaining", len(stories)) as scoring:
         found, left_out = score(model, stories, seed, scoring.advance)
     if left_out:
-        print(f"note: {left_out} of {len(stories)} rows have no gold proof, or a relation that the model does not know")
+        print(f"note: {left_out} of {len(stories)} rows are left out: no gold proof, or an unknown relation")
     print(f"{run} on {data}, in percent")
     for columns in (AGREEMENT, READING_AND_REMOVAL):
         out.print(_table(found, columns))
@@ -129,7 +127,7 @@ def explain_score(
         print(f"written: {json_file}")
 
 
-# What the columns show, by their headings of two lines.
+# The scores of the columns, by their two-line headings.
 AGREEMENT = {
     "\naccuracy": "accuracy",
     "precision\nproof": "precision",
@@ -164,7 +162,7 @@ def _table(found: Mapping[int, Scores], columns: Mapping[str, str]) -> Table:
 
 
 def _append_line(path: Path, record: dict[str, Any]) -> None:
-    """Add a line of JSON and bring it to the disk."""
+    """Append a line of JSON and flush it to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as file:
         file.write(json.dumps(record).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The command `data info` over what is counted of a folder."""
+"""The command `data info`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ if TYPE_CHECKING:
     from ..data.pairs.folder import PairFiles
     from ..data.trees.folder import TreebankData
 
-out = Console(highlight=False, markup=False, emoji=False)  # names of files and columns are shown as they are
+out = Console(highlight=False, markup=False, emoji=False)  # names are shown verbatim
 
 
 def contents(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="A folder of labelled graphs, of pairs of texts, of graphs over sentences, or of trees.",
+            help="Folder of labelled graphs, pairs of texts, graphs over sentences, or trees.",
             show_default=False,
         ),
     ],
 ) -> None:
-    """Say what is in a folder. Of labelled graphs: counts, relations, overlap of test with train, the best accuracy
-    possible. Of pairs (two columns, SCAN, CFQ): counts, lengths, overlap of test with train, sizes of vocabularies.
-    Of graphs over sentences (your own, COGS): counts, lengths, labels, groups, words and labels that training does not
-    have. Of treebanks: counts, lengths, trees with crossing arcs, words and relations that training does not have.
+    """Describe the data in a folder: rows, lengths, labels, overlap of test with train, what train lacks.
+
+    Labelled graphs also get the best possible accuracy, pairs the sizes of vocabularies, and treebanks crossing arcs.
 
     Examples:
 
@@ -213,7 +212,7 @@ def _print_trees(data: TreebankData) -> None:
 
 
 def _print_facts(title: str, splits: Mapping[str, Mapping[str, str]]) -> None:
-    """A line for each fact and a column for each split: the other way round they would not fit a terminal."""
+    """Print a line for each fact and a column for each split."""
     table = Table()
     table.add_column(title)
     lines: dict[str, list[str]] = {}

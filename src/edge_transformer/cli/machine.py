@@ -1,4 +1,4 @@
-"""The command about machine and speed, `info` and `bench`."""
+"""The commands `info` and `bench`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ out = Console(highlight=False)
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Say what this machine has: versions, cores, GPUs, which engines run here and why one does not.
+    """Describe this machine: versions, cores, GPUs, and which engines run.
 
     Examples:
 
@@ -59,28 +59,28 @@ def bench(
         ),
     ] = None,
     own_sizes: Annotated[
-        list[str] | None, typer.Option("--size", help="Sizes of your own, B,n,d,h; can be repeated.")
+        list[str] | None, typer.Option("--size", help="A size of your own, B,n,d,h; can be repeated.")
     ] = None,
     engines: Annotated[
         list[str] | None, typer.Option("--engine", help="Measure this engine; can be repeated.", show_default="all")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0, help="Time for the rounds of a case.")] = 5.0,
-    limit: Annotated[float, typer.Option(min=0, help="Leave out what takes more seconds in a single run.")] = 20.0,
+    limit: Annotated[float, typer.Option(min=0, help="Skip cases that take more seconds in a single run.")] = 20.0,
     memory: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Leave out what needs more GB.", show_default="half of what is free"),
+        typer.Option(min=0.001, help="Skip cases that need more GB.", show_default="half of the free memory"),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     keep_memory: Annotated[
-        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training and answering do.")
+        bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training and prediction do.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw time and memory against n: a .svg or .png file.", show_default=False)
+        Path | None, typer.Option(help="Draw time and memory against n to a .svg or .png file.", show_default=False)
     ] = None,
 ) -> None:
-    """Measure time and memory of the engines side by side. On an idle machine, all of it takes some ten minutes.
+    """Measure time and memory of the engines side by side. All parts take about ten minutes on an idle machine.
 
     Examples:
 
@@ -96,7 +96,7 @@ def bench(
     from ..io.progress import bar
 
     cases = make_cases(parts or (), own_sizes or (), engines or (), device)
-    if plot is not None:  # mistakes are told before minutes of measuring, not after
+    if plot is not None:  # report mistakes before minutes of measuring
         if plot.suffix not in FORMATS:
             raise UserError(f"--plot {plot}: expected a name that ends in {' or '.join(FORMATS)}")
         if not any(case.part in FIGURES for case in cases):

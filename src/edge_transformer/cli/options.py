@@ -1,4 +1,4 @@
-"""What several commands share: options in the same words, exit codes, tables of scores."""
+"""Shared by commands: options, exit codes, tables of scores."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ RunArgument = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
-        help="Folder of a trained model, or one that comes along, such as clutrr-small.",
+        help="Folder of a trained model, or the name of a bundled one, such as clutrr-small.",
         show_default=False,
     ),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 
-
 EXIT_INTERRUPTED = 130
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
-MAX_WIDTH = 10_000  # of a table, where it is measured whether it fits
+MAX_WIDTH = 10_000  # of a table that is measured
 out = Console(highlight=False)
 
 
 def print_scores(title: str, scores: dict[str, float]) -> None:
-    """Print a table of scores in percent, one above the other where the terminal is too narrow for a row of them."""
-    print(title)  # whole on its line, where a title of the table would be folded to its width
+    """Print a table of scores in percent: one row, or, if the terminal is too narrow, one column."""
+    print(title)  # on one line; rich would fold it to the width of the table
     shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
     abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
     abreast.add_row(*shown.values())

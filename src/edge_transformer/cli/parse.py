@@ -1,4 +1,4 @@
-"""The command `parse` over models that turn sentences into graphs."""
+"""The command `parse`, for models that turn sentences into graphs or trees."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram
 
 DEFAULT_MODEL = "cogs-small"
-PIPE_WIDTH = 160  # cells of a diagram where there is no terminal to ask
+PIPE_WIDTH = 160  # width of a diagram without a terminal
 
 Tokens = tuple[str, ...]
 
 
 class Format(StrEnum):
-    """How answers are printed."""
+    """Output formats."""
 
     diagram = "diagram"
     json = "json"
@@ -39,7 +39,7 @@ class Format(StrEnum):
 
 
 class Parsed(Protocol):
-    """What models answer with."""
+    """The parse of a sentence."""
 
     @property
     def graph(self) -> TokenGraph: ...
@@ -50,11 +50,11 @@ class Parsed(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-Answer = Parsed | DependencySentence  # the latter from models of dependency trees
+Answer = Parsed | DependencySentence  # the latter from dependency parsers
 
 
 class Parser(Protocol):
-    """Models that this command can ask."""
+    """A model for this command."""
 
     def parse(self, sentences: Sequence[str | Tokens], /) -> Sequence[Answer]: ...
     def parse_lines(
@@ -71,33 +71,32 @@ def parse(
         Path | None,
         typer.Option(
             "--input",
-            help="Sentences, one a line, or a CoNLL-U file; - is standard input.",
+            help="Sentences, one per line, or a CoNLL-U file; - is standard input.",
             show_default="standard input",
         ),
     ] = None,
     svg: Annotated[
         Path | None,
-        typer.Option(help="Draw the graph to this file; with FILE.svg, lines go to FILE-1.svg, FILE-2.svg and so on."),
+        typer.Option(help="Draw the graph to this file, several lines to FILE-1.svg, FILE-2.svg and so on."),
     ] = None,
     form: Annotated[
         Format | None,
         typer.Option(
             "--format",
-            help="How answers are printed; conllu for models of dependency trees only.",
-            show_default="diagram for a sentence that is typed, else conllu or json",
+            help="Output format; conllu for dependency parsers only.",
+            show_default="diagram for a typed sentence, else conllu or json",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As --format json: one line a sentence.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: one line per sentence.")] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: parents never go in a circle.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
     threads: ThreadsOption = None,
 ) -> None:
-    """Show what a sentence means: its logical form, where the model has one, and its graph as an arc diagram.
+    """Parse sentences: print the logical form, if the model has one, and the graph as an arc diagram.
 
-    Lines of standard input, or of a file, are sentences or objects such as {"tokens": ["Emma", "ran", "."]}. They are
-    answered in JSON, one line each, without waiting for lines that have not come yet; to someone who types them,
-    with diagrams. A model of dependency trees answers in CoNLL-U instead, and also takes CoNLL-U, of which it keeps
-    everything but the trees.
+    Lines of standard input, or of a file, are sentences or objects such as {"tokens": ["Emma", "ran", "."]}. Each line
+    is answered as it arrives, with a line of JSON, or with a diagram if it is typed. A dependency parser answers in
+    CoNLL-U instead; it also reads CoNLL-U, and keeps everything but the trees.
 
     Examples:
 
@@ -129,7 +128,7 @@ def parse(
     form = Format.json if as_json else form
     if form is Format.conllu and not makes_trees:
         raise UserError(f"--format conllu: found a {type(parser).__name__}; expected a model of dependency trees")
-    # Progress bars of rich take sys.stdout for the time they are shown, which must not get the answers.
+    # Progress bars of rich replace sys.stdout while they are shown; answers must go to the real one.
     out = sys.stdout
     if form is Format.conllu and isinstance(out, TextIOWrapper):
         out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
@@ -140,7 +139,7 @@ def parse(
         _draw(answer, svg)
         return
     if typed:
-        print("one sentence a line; the end of the input (Ctrl-D) ends this", file=sys.stderr)
+        print("one sentence per line; Ctrl-D ends the input", file=sys.stderr)
     name = name_of(source)
     count = 0
     with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
@@ -152,7 +151,7 @@ def parse(
             advance(1)
     if not count:
         example = 'edge-transformer parse "A cat ran ."'
-        raise UserError(f"{name}: found no sentence; expected one a line, or one as an argument: {example}")
+        raise UserError(f"{name}: found no sentence; expected one per line, or one as an argument: {example}")
 
 
 def _load(name: str, threads: int | None, tree: bool) -> Parser:
@@ -174,11 +173,8 @@ def _load(name: str, threads: int | None, tree: bool) -> Parser:
     return cast(Parser, model)
 
 
-# --- what is read -----------------------------------------------------------------------------------------------------
-
-
 def _makes_trees(parser: Parser) -> bool:
-    """Whether a model answers with dependency trees."""
+    """Whether a model is a dependency parser."""
     return callable(getattr(parser, "parse_stream", None))
 
 
@@ -190,12 +186,12 @@ def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
         yield stack.enter_context(bar("parsing")).advance if shown else lambda count: None
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def _written(answer: Answer, form: Format, ascii_only: bool) -> str:
     if form is Format.conllu and isinstance(answer, DependencySentence):
-        return answer.text.removesuffix("\n")  # of its two, the second is that of `print`
+        return answer.text.removesuffix("\n")  # `print` adds it
     return _text(answer, ascii_only) if form is Format.diagram else _as_json(answer)
 
 
@@ -227,11 +223,11 @@ def _diagram(answer: Answer) -> ArcDiagram:
 
 
 def _remark(answer: Answer, where: str) -> None:
-    """Say on standard error what a reader of the answer should know."""
+    """Print warnings about an answer to standard error."""
     from ..data.graphs.logical_forms import COLUMNS, form_of_graph
     from ..draw.arcs import visible
 
-    if isinstance(answer, DependencySentence):  # in real text, words that were never seen are nothing special
+    if isinstance(answer, DependencySentence):  # unknown words are common in real text
         return
     if answer.unknown:
         words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
@@ -245,7 +241,7 @@ def _remark(answer: Answer, where: str) -> None:
 
 
 def _numbered(svg: Path, count: int) -> Path:
-    """The file of the drawing of one of several sentences."""
+    """The file for the drawing of one of several sentences."""
     return svg.with_stem(f"{svg.stem}-{count}")
 
 
@@ -256,7 +252,7 @@ def _draw(answer: Answer, path: Path | None) -> None:
     from ..io.files import write_text
 
     write_text(path, draw_svg(_diagram(answer)))
-    print(f"written: {path}", file=sys.stderr)  # standard output has answers only
+    print(f"written: {path}", file=sys.stderr)  # standard output is for answers
 
 
 def _print(text: str, out: TextIO) -> None:

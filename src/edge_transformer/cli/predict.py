@@ -8,8 +8,7 @@ from .options import RunArgument, ThreadsOption
 
 
 def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
-    """Answer questions from standard input, one JSON object a line; answers go to standard output, each without
-    waiting for questions that have not come yet.
+    """Answer questions from standard input, one JSON object per line, as they arrive.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer predict runs/clutrr-cpu-families-seed1`
@@ -25,4 +24,4 @@ def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
             print(json_line(answer), flush=True)
             answers += 1
     if not answers:
-        raise UserError(f"{name}: found no question; expected one a line")
+        raise UserError(f"{name}: found no question; expected one per line")

@@ -1,4 +1,4 @@
-"""The commands about splits: `data split`, `data hold-out`, `data divergence`. A thin skin, as cli.py is."""
+"""The commands `data split`, `data hold-out` and `data divergence`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ..errors import UserError
+from .options import MAX_SEED, out
 
 if TYPE_CHECKING:
     from ..splits.divergence import Divergences, Ints, UnseenAtoms
     from ..splits.rows import SplitInput
     from ..splits.search import SplitTarget
 
-out = Console(highlight=False)
 REPORT_FILE, SPLIT_FILE = "report.json", "split.json"
 RANDOM = "a random test set"
-MAX_SEED = 2**32 - 1
 SourcesArgument = Annotated[
     list[Path],
     typer.Argument(
@@ -43,16 +41,15 @@ def split(
     ] = None,
     atoms: Annotated[float, typer.Option(min=0, max=1, help="Divergence of atoms, at most.")] = 0.02,
     compounds: Annotated[
-        float, typer.Option(min=0, max=1, help="Divergence of compounds, at least; stops there.")
+        float, typer.Option(min=0, max=1, help="Divergence of compounds, at least; the search stops there.")
     ] = 1.0,
-    seen: Annotated[int, typer.Option(min=0, help="Rows of train, at least, that have each atom of dev and test.")] = 5,
+    seen: Annotated[int, typer.Option(min=0, help="Training rows, at least, with each atom of dev and test.")] = 5,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
-    """Split data so that the test rows combine what train has in ways that train does not have.
+    """Split data so that test rows combine the atoms of train into compounds that train lacks.
 
-    All rows of all files given are split anew. Writes train, dev and test in the format of the data, `split.json` with
-    the row numbers, counted from 0 through all files or as trees say them, in the form of CFQ's own splits, and
-    `report.json`.
+    All rows of all files are split anew. Writes train, dev and test in the format of the data, `split.json` with the
+    row numbers in the format of CFQ's splits (counted from 0 over all files, or as given in trees), and `report.json`.
 
     Examples:
 
@@ -97,7 +94,7 @@ def split(
             if text is not None:
                 place(name).write_text(text, encoding="utf-8", newline="\n")
     if not dev:
-        old[1].unlink(missing_ok=True)  # of a split that was here before
+        old[1].unlink(missing_ok=True)  # of an earlier split
     if texts[DESCRIPTION_FILE] is None:
         (folder / DESCRIPTION_FILE).unlink(missing_ok=True)
     _print_table(target.train, measured)
@@ -116,15 +113,14 @@ def split(
 def hold_out(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="Graphs: .jsonl, or COGS's .tsv.", show_default=False)],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
-    column: Annotated[str, typer.Option(help="The labels that say what a token is to its parent.")] = "role",
-    words: Annotated[int, typer.Option(min=1, help="Words to hold out, all but one row of each.")] = 60,
+    column: Annotated[str, typer.Option(help="Column with the role of a token at its parent.")] = "role",
+    words: Annotated[int, typer.Option(min=1, help="Words to hold out, except for one row of each.")] = 60,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
-    """Hold out of a training file what some words do, to choose a recipe by how it generalises.
+    """Hold out the uses of some words from a training file, to choose a recipe by how it generalises.
 
-    Of each word chosen, one row stays for training; rows that have it in other places are asked (test.jsonl, in groups
-    named after the place that training knows), and so are all rows with a label inside its like, such as a clause in a
-    clause. `train graphs` takes the folder.
+    One row of each chosen word stays in training. Rows with the word in other roles go to test.jsonl, grouped by the
+    role in training, and so do all rows with recursion, such as a clause in a clause. `train graphs` reads the folder.
 
     Examples:
 
@@ -150,10 +146,10 @@ def hold_out(
     parts = hold_out(graphs, column, words, seed, source=source)
     asked = [replace(graphs[row], group=place) for row, place in parts.test.items()]
     write_token_graphs(folder / "train.jsonl", (graphs[row] for row in parts.train))
-    if parts.dev:  # a file without rows is none that can be read
+    if parts.dev:  # an empty file could not be read
         write_token_graphs(folder / "dev.jsonl", (graphs[row] for row in parts.dev))
     else:
-        (folder / "dev.jsonl").unlink(missing_ok=True)  # of other rows
+        (folder / "dev.jsonl").unlink(missing_ok=True)  # of an earlier call
     write_token_graphs(folder / "test.jsonl", asked)
     print(f"{len(parts.train):,} training, {len(parts.dev):,} validation and {len(asked):,} test rows in {folder}")
 
@@ -163,13 +159,13 @@ def divergence(
     split_file: Annotated[
         Path | None, typer.Option("--split", help="Row numbers of a split, such as mcd1.json.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Of the random split beside it.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the random split to compare with.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how far test is from train: the divergences of atoms and compounds, beside those of a random split.
+    """Measure the divergence of atoms and compounds between train and test, compared with a random split.
 
-    Takes a folder with files for train and test, or data and a file that says how to split them. Compounds have the
-    weights that they have in the rows of the split.
+    Takes a folder with files for train and test, or data and a split file. Compounds are weighted by the rows of the
+    split.
 
     Examples:
 
@@ -183,7 +179,7 @@ def divergence(
 
     if split_file is not None and split_file.parent.resolve() in {source.resolve() for source in sources}:
         expected = "the data that were split, whose rows it numbers; its own folder needs no --split"
-        raise UserError(f"--split {split_file}: found it in the folder that is to be measured; expected {expected}")
+        raise UserError(f"--split {split_file}: found it in the folder to measure; expected {expected}")
     with bar("reading") as reading:
         data = read_split_input(sources, reading.advance, keep_texts=False)
     rows = data.places(read_split_file(split_file), split_file) if split_file else data.by_file
@@ -202,14 +198,14 @@ def divergence(
 
 @dataclass(frozen=True)
 class Measured:
-    """A part of a split beside train."""
+    """A part of a split, compared with train."""
 
     rows: int
     divergences: Divergences
     unseen: UnseenAtoms
 
     def numbers(self) -> dict[str, float]:
-        """As JSON has them."""
+        """The numbers as plain JSON values."""
         return {
             "atom_divergence": round(self.divergences.atoms, 6),
             "compound_divergence": round(self.divergences.compounds, 6),
@@ -219,7 +215,7 @@ class Measured:
 
 
 def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str, Measured]:
-    """What test, dev, and a test set by chance are like, all by the rows that the split uses."""
+    """Measure test, dev and a random test set, over the rows of the split."""
     import numpy as np
 
     from ..data.splits import SPLITS
@@ -239,7 +235,7 @@ def _measure(data: SplitInput, rows: Mapping[str, Ints], seed: int) -> dict[str,
 
 
 def _complaints(measured: dict[str, Measured], target: SplitTarget) -> dict[str, list[str]]:
-    """What test and dev do not keep of what was wanted."""
+    """The targets that test and dev miss."""
     found = {name: target.complaints(of.divergences) for name, of in measured.items() if name != RANDOM}
     return {name: complaints for name, complaints in found.items() if complaints}
 
@@ -248,7 +244,7 @@ def _report(
     measured: dict[str, Measured], target: SplitTarget, seed: int, sources: list[Path], rows: int
 ) -> dict[str, Any]:
     missed = _complaints(measured, target)
-    at_least = target.compounds if target.compounds < 1 else None  # as much as can be had
+    at_least = target.compounds if target.compounds < 1 else None  # as much as possible
     return {
         "sources": [source.name for source in sources],
         "seed": seed,

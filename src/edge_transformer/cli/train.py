@@ -17,24 +17,22 @@ DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data."
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="What to learn: relations, graphs, trees or seq2seq.")],
+    task: Annotated[str, typer.Argument(help="Task: relations, graphs, trees or seq2seq.")],
     data: DataOption,
     preset: Annotated[
         str | None, typer.Option(help="A preset (`presets` lists them), or a YAML file.", show_default="TASK/cpu")
     ] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Decides initial weights, order of rows and dropout.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Sets initial weights, row order and dropout.")] = 1,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run.", show_default="runs/PRESET-DATA-seedN")
     ] = None,
-    results: Annotated[Path | None, typer.Option(help="Add the finished run to this .jsonl file.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Append the record of the run to this .jsonl file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="32-true, 64-true or bf16-mixed.")] = "32-true",
     threads: ThreadsOption = None,
     recompute: Annotated[
-        str, typer.Option(help="Less memory: hidden or layers, to be computed again in the backward pass.")
+        str, typer.Option(help="Save memory: hidden or layers are recomputed in the backward pass.")
     ] = "nothing",
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
 ) -> None:
@@ -56,9 +54,11 @@ def train(
 
     from ..io.files import check_writable
     from ..io.records import append_record
+    from ..tasks.base import get_task
     from ..training.config import RunConfig
     from ..training.presets import parse_changes
 
+    get_task(task)  # says which there are where there is no such task
     check_writable("--results", results)
     settings = parse_changes(changes or [])
     run = RunConfig.from_preset(task, preset or f"{task}/cpu", settings, seed)
@@ -76,10 +76,10 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         **settings,
     )
-    record = model.record
-    if record is None:
+    if not model.has_record:
         sys.exit(EXIT_INTERRUPTED)
-    if os.environ.get("RANK", "0") != "0":  # of several processes, the first one speaks
+    record = model.record
+    if os.environ.get("RANK", "0") != "0":  # in distributed runs only the first process reports
         return
     if results is not None:
         append_record(results, record)
@@ -91,10 +91,10 @@ def train(
 def presets(
     name: Annotated[
         str | None,
-        typer.Argument(help="A preset, whose settings are shown; or the part before the slash.", show_default="all"),
+        typer.Argument(help="A preset to show, or the part before the slash to list.", show_default="all"),
     ] = None,
 ) -> None:
-    """List the presets that `train` knows, or show the settings of one, ready to be changed in a file of your own.
+    """List the presets of `train`, or print the settings of one as a YAML file to edit.
 
     Examples:
 
@@ -108,7 +108,7 @@ def presets(
 
     wanted = [preset for preset in preset_names() if name is None or preset.split("/")[0] == name]
     if name is not None and not wanted:
-        settings = load_preset(name)  # says what there is where there is no such preset
+        settings = load_preset(name)  # an error lists the known presets
         print(f"# The settings of {name}.\n{settings_text(settings)}", end="")
         return
     table = Table(Column("preset", no_wrap=True), Column("task", no_wrap=True), "what", box=box.SIMPLE)

@@ -1,4 +1,4 @@
-"""The command `translate` over models that turn texts into texts."""
+"""The command `translate`, for models that turn texts into texts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .options import ThreadsOption
 if TYPE_CHECKING:
     from ..tasks.seq2seq.model import AnsweredLine, Translation, Translator
 
-SHOWN_WORDS = 5  # of those that a remark is about
-SHOWN_LETTERS = 50  # of each of them
+SHOWN_WORDS = 5  # in a warning
+SHOWN_LETTERS = 50  # of each word in a warning
 
 
 def translate(
@@ -31,48 +31,44 @@ def translate(
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--input", help="Texts, one a line; - is standard input.", show_default="standard input"),
+        typer.Option("--input", help="Texts, one per line; - is standard input.", show_default="standard input"),
     ] = None,
     beam: Annotated[
-        int | None, typer.Option(help="Width of a beam search.", show_default="greedy; with --nbest 4 or as many")
+        int | None, typer.Option(help="Width of the beam.", show_default="greedy; with --nbest at least 4")
     ] = None,
-    nbest: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
+    nbest: Annotated[int, typer.Option(min=1, help="Number of translations of each text.")] = 1,
     length_penalty: Annotated[
         float, typer.Option(help="Above 0 a beam prefers longer translations, below 0 shorter ones; -5 to 5.")
     ] = 0.0,
     sample: Annotated[
-        int, typer.Option(min=0, help="So many random translations of each text.", show_default="the best ones")
+        int, typer.Option(min=0, help="Number of random translations of each text.", show_default="the best ones")
     ] = 0,
     temperature: Annotated[
-        float, typer.Option(help="Of samples: below 1 they are nearer to the best, above 1 further away.")
+        float, typer.Option(help="Of samples: below 1 more like the best translation, above 1 more random.")
     ] = 1.0,
     top_k: Annotated[
-        int | None, typer.Option(help="Of samples: drawn from so many best words.", show_default="all words")
+        int | None, typer.Option(help="Draw samples from this many best words.", show_default="all words")
     ] = None,
-    top_p: Annotated[
-        float, typer.Option(help="Of samples: drawn from the fewest words that have this probability together.")
-    ] = 1.0,
+    top_p: Annotated[float, typer.Option(help="Draw samples from the fewest words with this total probability.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same samples.")] = 1,
     limit: Annotated[
-        int | None, typer.Option(help="Most words said.", show_default="twice the longest of training")
+        int | None, typer.Option(help="The most words of a translation.", show_default="twice the longest of training")
     ] = None,
     sparql: Annotated[
-        bool, typer.Option("--sparql", help="Print queries that can be run, once M0, M1, ... are replaced by entities.")
+        bool, typer.Option("--sparql", help="Print valid SPARQL; replace M0, M1, ... by entities to run it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per text.")] = False,
     threads: ThreadsOption = None,
 ) -> None:
-    """Translate texts: questions into queries, commands into actions, or what else the model was trained on.
+    """Translate texts: questions into queries, commands into actions, or whatever the model was trained on.
 
     Lines of standard input, or of a file, are texts, lists such as ["Did", "M0", "marry", "M1"], or objects such as
-    {"source": "Did M0 marry M1"}, whose other fields come back with --json. Each is answered with one line, without
-    waiting for lines that have not come yet. With --nbest, or more than one --sample, there is a line for each
-    translation, its log-probability before it and a tab between them, and an empty line after each text.
+    {"source": "Did M0 marry M1"}; --json returns their other fields. Each line is answered with one line as it arrives.
+    With --nbest, or more than one --sample, each translation is a line with its log-probability and a tab before it,
+    and an empty line follows each text.
 
-    With --sparql the words of a query, which models learn as CFQ's authors cut them, become one line of SPARQL again.
-
-    An empty line is answered with an empty one. So is a line that cannot be translated, such as one of too many words;
-    an error names it, with --json in its place, the others are answered, and the exit code is 2.
+    An empty line is answered with an empty line, and so is a line that cannot be translated, such as one with too many
+    words: an error names it, with --json in its place, and the exit code is 2.
 
     Examples:
 
@@ -94,7 +90,7 @@ def translate(
     how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)
     translator = _load(run, threads)
     if sparql and not are_words_of_queries(translator.target):
-        raise UserError(f"--sparql: found no words of queries in {run}; expected a model that was trained to say them")
+        raise UserError(f"--sparql: found no words of queries in {run}; expected a model trained on queries")
     style = _Style(as_json, how.count > 1, sparql, out=sys.stdout)
     if text is not None:
         for answered in translator.translate_lines([text], "the text", how=how):
@@ -117,7 +113,7 @@ def translate(
             if advance:
                 advance(1)
     if not count:
-        raise UserError(f"{name}: found no text; expected one a line, or one as an argument")
+        raise UserError(f"{name}: found no text; expected one per line, or one as an argument")
     if failed:
         raise UserError(f"{name}: {failed:,} of {count:,} lines could not be translated")
 
@@ -135,12 +131,12 @@ def _load(run: str, threads: int | None) -> Translator:
 
 @dataclass(frozen=True)
 class _Style:
-    """How answers are printed, and where."""
+    """The format of answers, and where they go."""
 
     as_json: bool
     several: bool  # translations of one text
     sparql: bool
-    out: TextIO  # progress bars of rich take the place of sys.stdout for the time they are shown
+    out: TextIO  # progress bars of rich replace sys.stdout while they are shown
 
     def text(self, translation: Translation) -> str:
         return runnable(translation.target) if self.sparql else translation.text
@@ -164,7 +160,7 @@ def _print(answered: AnsweredLine, where: str, style: _Style) -> None:
 
 
 def _as_json(answered: AnsweredLine, style: _Style) -> dict[str, Any]:
-    """Translations with the fields of the question beside them; of equal names ours win."""
+    """Translations with the other fields of the question, which never replace ours."""
     fields, found = dict(answered.line.question.fields), answered.translations
     if answered.line.error:
         return fields | {"error": str(answered.line.error)}
@@ -178,7 +174,7 @@ def _as_json(answered: AnsweredLine, style: _Style) -> dict[str, Any]:
 
 
 def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:
-    """Say on standard error what a reader of plain texts would not see."""
+    """Print errors and warnings about an answer to standard error."""
     if answered.line.error:
         print(f"error: {answered.line.error}", file=sys.stderr)
     if not answered.translations:
@@ -191,7 +187,7 @@ def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:
     if not first.finished:
         print(f"warning: {where}no end within the limit", file=sys.stderr)
     elif sparql and parse(first.target) is None:
-        print(f"warning: {where}what the model says is no query", file=sys.stderr)
+        print(f"warning: {where}the translation is no query", file=sys.stderr)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""The benchmarks' own files, fetched from where they are published (`download.yaml`) and put where experiments look.
+"""Download the official files of benchmarks (`download.yaml`) to where experiments look for them.
 
-A file is known by its rows, in whatever order they come: SCAN's, for one, are about in several. An archive is known by
-its bytes. All files of a benchmark are put into place at the end, or none.
+Files are verified by a hash of their sorted rows, as some, such as SCAN's, circulate in several orders; archives by a
+hash of their bytes. Either all files of a benchmark are put into place, or none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .pairs.rows import Pair, lines_of, open_text
 from .splits import SPLITS
 
 Progress = Callable[[int], None]
-Step = Callable[[str], AbstractContextManager[Progress]]  # begins a step, which then tells how far it is
+Step = Callable[[str], AbstractContextManager[Progress]]  # begins a step and reports its progress
 MAX_FILE_BYTES, MAX_ARCHIVE_BYTES = 2**26, 2**29
 CHUNK_BYTES = 2**20
 TIMEOUT_SECONDS = 60
@@ -36,25 +36,25 @@ DATASET = "dataset.json"  # in CFQ's archive
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Where the files of a benchmark are, and what is known about them."""
+    """Where the files of a benchmark are published, and their hashes."""
 
-    folder: str  # under that of all data
+    folder: str  # under the data folder
     licence: str
     homepage: str
-    source: str  # the address of the files without their names, or of an archive
-    rows: Mapping[str, str | None]  # file -> hash of its rows; None where it is known by its archive alone
+    source: str  # the URL of the folder of the files, or of an archive
+    rows: Mapping[str, str | None]  # file -> hash of its rows; None where the archive's hash is enough
     archive: str | None = None  # SHA-256 of the archive that the files are made from
 
 
 @cache
 def benchmarks() -> dict[str, Benchmark]:
-    """All that can be fetched, by name."""
+    """All benchmarks that can be downloaded, by name."""
     values = yaml.safe_load((Path(__file__).parent / "download.yaml").read_text(encoding="utf-8"))
     return {name: Benchmark(**entry) for name, entry in values.items()}
 
 
 def hash_of_rows(path: str | Path) -> str:
-    """SHA-256 of the sorted rows of a text file, plain or gzipped; empty lines and the ends of lines do not count."""
+    """SHA-256 of the sorted rows of a text file, plain or gzipped, without empty lines and line ends."""
     digest = hashlib.sha256()
     with open_text(path) as file:
         for row in sorted(line.rstrip("\n") for line in lines_of(file, path)):
@@ -69,9 +69,9 @@ def _silent(_: str) -> Iterator[Progress]:
 
 
 def download(benchmark: Benchmark, root: str | Path, step: Step = _silent) -> list[Path]:
-    """Fetch the files of a benchmark that its folder under `root` lacks; gives those that were fetched.
+    """Download the files of a benchmark that its folder under `root` lacks, and return them.
 
-    Files of another content are never replaced.
+    Never replaces a file with other content.
     """
     folder = Path(root) / benchmark.folder
     missing = [name for name in benchmark.rows if not _is_there(folder / name, benchmark.rows[name])]
@@ -84,7 +84,7 @@ def download(benchmark: Benchmark, root: str | Path, step: Step = _silent) -> li
 
 
 def _is_there(path: Path, rows: str | None) -> bool:
-    """Whether a file is in place; one of the same name and another content is refused."""
+    """Whether a file is in place; refuses one with other content."""
     unpacked = path.with_suffix("") if path.suffix == ".gz" else None
     if unpacked is not None and unpacked.exists():
         raise UserError(f"{unpacked}: found this beside {path.name}, which is to be fetched; expected one of the two")
@@ -106,10 +106,7 @@ def _fetch_files(benchmark: Benchmark, places: Mapping[str, Path], step: Step) -
 
 
 def _make_from_archive(benchmark: Benchmark, places: Mapping[str, Path], step: Step) -> None:
-    """CFQ: the pairs of a split are picked from all rows, and their questions and queries are cut into words.
-
-    For the time of it, the dataset is unpacked beside the files that are made.
-    """
+    """CFQ: pick the pairs of each split from the dataset, tokenised. Unpacks it for the time being beside the files."""
     with tempfile.TemporaryDirectory(dir=next(iter(places.values())).parent, prefix=".archive-") as name:
         unpacked = Path(name)
         archive = unpacked / "archive"
@@ -134,7 +131,7 @@ def _make_from_archive(benchmark: Benchmark, places: Mapping[str, Path], step: S
 
 
 def _unpack(archive: Path, names: Collection[str], folder: Path, progress: Progress) -> None:
-    """Copy files out of an archive whose bytes are known, whatever folders they are in there."""
+    """Copy files out of a verified archive, whatever their folders in it."""
     with tarfile.open(archive, "r:gz") as packed:
         for entry in packed:
             name = entry.name.rsplit("/", 1)[-1]
@@ -148,28 +145,28 @@ def _unpack(archive: Path, names: Collection[str], folder: Path, progress: Progr
 
 
 def _write_pairs(path: Path, pairs: tuple[Pair, ...]) -> None:
-    """Pairs in two columns, gzipped; the same pairs give the same bytes."""
+    """Write pairs in two columns, gzipped; equal pairs give equal bytes."""
     with open(path, "wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
         for pair in pairs:
             file.write(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
 
 
 def _check(path: Path, rows: str | None, source: str) -> None:
-    """Refuse rows that are not those that results here were computed on; `path` is a file that is still aside."""
+    """Refuse rows other than those that our results were computed on."""
     if rows is None:
         return
     try:
         found = hash_of_rows(path)
-    except UserError as error:  # which names the file aside
+    except UserError as error:  # which names the temporary file
         raise UserError(f"{source}: found something else than rows of text; expected those of {rows[:16]}") from error
     if found != rows:
         raise UserError(f"{source}: found rows of the hash {found[:16]}; expected {rows[:16]}; no file is kept")
 
 
 def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
-    """Write what an address answers with to a file."""
+    """Download a file."""
     import pooch
-    import requests  # by which pooch fetches
+    import requests  # used by pooch
 
     meter = _Meter(url, path, limit, progress)
     fetch = pooch.HTTPDownloader(progressbar=meter, chunk_size=CHUNK_BYTES, timeout=TIMEOUT_SECONDS)
@@ -177,25 +174,25 @@ def _fetch(url: str, path: Path, limit: int, progress: Progress) -> None:
         fetch(url, str(path), None)
     except UserError:
         raise
-    except (OSError, ValueError) as error:  # no net, no such file; an answer that cannot be understood
+    except (OSError, ValueError) as error:  # no network, no such file, a broken answer
         reason = str(error).removesuffix(f" for url: {url}")
-        if isinstance(error, requests.ConnectionError):  # whose words are many
+        if isinstance(error, requests.ConnectionError):  # its message is long
             reason = "no connection"
-        by_hand = "docs/data.md says which files to put where by hand"
+        by_hand = "docs/benchmarks.md says which files to put where by hand"
         raise UserError(f"{url}: could not be fetched ({reason}); {by_hand}") from error
 
 
 class _Meter:
-    """Hears from pooch how far it is, and ends it where a file is larger than it may be."""
+    """Progress bar for pooch that stops the download of a file that is too large."""
 
-    total = 0  # is set by pooch
+    total = 0  # set by pooch
 
     def __init__(self, url: str, path: Path, limit: int, progress: Progress) -> None:
         self.url, self.path, self.limit, self.progress = url, path, limit, progress
         self.seen = 0
 
     def update(self, _: int) -> None:
-        """The size on the disk counts: pooch tells that of what comes packed over the net."""
+        """Measure the size on disk, as pooch counts compressed bytes."""
         size = self.path.stat().st_size
         if size > self.limit:
             raise UserError(f"{self.url}: found more than {self.limit:,} bytes; expected a smaller file")
@@ -203,7 +200,7 @@ class _Meter:
         self.seen = size
 
     def reset(self) -> None:
-        """Comes before the last update."""
+        """Called before the last update."""
 
     def close(self) -> None:
-        """Comes at the end."""
+        """Called at the end."""

@@ -1,4 +1,4 @@
-"""What is in a data set: the facts one should know before training on it or reading a score."""
+"""Facts about a dataset to know before training on it or reading a score."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SplitFacts:
     nodes: tuple[int, int]  # fewest and most
     in_train: int  # rows whose graph is in the training split
     unanswerable: int  # rows with a relation or answer that no training row has
-    best: float  # the highest accuracy that any model can have, where equal graphs carry different answers
+    best: float  # the highest possible accuracy, as equal graphs may have different answers
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Facts:
 
     name: str
     fingerprint: str
-    relations: dict[str, int]  # how often each stands on a training edge
-    targets: dict[str, int]  # how often each is a training answer
+    relations: dict[str, int]  # counts on training edges
+    targets: dict[str, int]  # counts among training answers
     splits: dict[str, SplitFacts]
 
 
@@ -78,7 +78,7 @@ def best_accuracy(stories: Sequence[Story]) -> float:
 
 
 def is_chain(story: Story) -> bool:
-    """Whether the edges lead from node to node without ever coming back."""
+    """Whether the edges form one path that visits each node once."""
     met = {story.edges[0][0], *(end for _, end in story.edges)}
     return len(met) == story.size == len(story.edges) + 1 and all(
         before[1] == after[0] for before, after in pairwise(story.edges)
@@ -91,18 +91,18 @@ class TokenGraphFacts:
 
     rows: int
     words: tuple[int, float, int]  # of a sentence: fewest, mean and most
-    in_train: int  # rows whose sentence the training split has too, whatever its graph
+    in_train: int  # rows whose sentence is in train, whatever its graph
     unseen_words: tuple[str, ...]  # that no training row has
     with_unseen_word: int  # rows
     with_unseen_label: int  # rows with a label that no training row has in that column
-    labels: dict[str, int]  # how many different ones each column has, besides the empty one of tokens that need none
-    groups: dict[str, int]  # how many rows name each
+    labels: dict[str, int]  # distinct labels of each column, without the empty one
+    groups: dict[str, int]  # rows of each
 
 
 def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph]]) -> dict[str, TokenGraphFacts]:
-    """Count everything in graphs that come with the name of their split, those of train, if any, before all others.
+    """Count everything in graphs that come with the name of their split; those of train must come first.
 
-    Graphs are forgotten once they are counted: only words and labels are kept, and the sentences of train.
+    Keeps words, labels and the sentences of train, but no graphs.
     """
     train = _Counts()
     splits = {"train": train}
@@ -122,7 +122,7 @@ def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph]]) -> dict[str, T
 
 @dataclass
 class _Counts:
-    """What is counted of a split while its rows come."""
+    """Running counts of a split."""
 
     lengths: Counter[int] = field(default_factory=Counter)
     words: set[str] = field(default_factory=set)
@@ -133,7 +133,7 @@ class _Counts:
     with_unseen_label: int = 0
 
     def add(self, graph: TokenGraph) -> None:
-        """Count what a row says by itself."""
+        """Count what does not depend on train."""
         self.lengths[graph.size] += 1
         self.words.update(graph.tokens)
         for column, labels in graph.labels.items():
@@ -164,15 +164,15 @@ class TreeFacts:
     sentences: int
     words: int
     longest: int
-    crossing: int  # sentences with arcs that cross, that of the root, which comes from before the first word, included
-    in_train: int  # sentences whose words the training split has too
+    crossing: int  # non-projective sentences, with the root before the first word
+    in_train: int  # sentences whose words are those of a training sentence
     unseen_words: int  # that no training sentence has
     unseen_relations: int  # sentences with a relation that no training sentence has
 
 
 @dataclass(frozen=True)
 class TreebankFacts:
-    """The facts about all splits, and how often each relation stands in training."""
+    """The facts about all splits, and the counts of relations in train."""
 
     splits: dict[str, TreeFacts]
     relations: dict[str, int]
@@ -202,7 +202,7 @@ def describe_treebank(splits: Mapping[str, Sequence[DependencySentence]]) -> Tre
 
 def has_crossing_arcs(heads: Sequence[int]) -> bool:
     """Whether two arcs of a tree cross, node 0 being the root before the first word."""
-    # Arcs are opened and closed from left to right; without crossings, the one opened last is closed first.
+    # From left to right, arcs open and close like brackets unless some cross.
     size = len(heads) + 1
     closed: list[list[int]] = [[] for _ in range(size)]  # starts of the arcs that end here
     opened: list[list[int]] = [[] for _ in range(size)]  # ends of the arcs that start here
@@ -219,7 +219,7 @@ def has_crossing_arcs(heads: Sequence[int]) -> bool:
     return False
 
 
-LENGTHS = (25, 30, 50)  # targets under these are counted: where presets, and the paper, leave out longer ones
+LENGTHS = (25, 30, 50)  # limits of target lengths in presets and in the paper
 
 
 @dataclass(frozen=True)
@@ -230,14 +230,14 @@ class PairFacts:
     source_words: tuple[float, int]  # mean and most
     target_words: tuple[float, int]
     under: dict[int, int]  # rows with a target under each of LENGTHS
-    in_train: int  # rows that the training split has too
-    source_in_train: int  # rows whose source it has, whatever the target
+    in_train: int  # rows that are in train
+    source_in_train: int  # rows whose source is in train, whatever its target
     unseen: int  # rows with a word that no training row has on that side
 
 
 @dataclass(frozen=True)
 class PairSetFacts:
-    """The facts about all splits, and how many words the sides have in training."""
+    """The facts about all splits, and the vocabulary sizes of train."""
 
     splits: dict[str, PairFacts]
     source_vocabulary: int

@@ -1,4 +1,4 @@
-"""A JSON array read one value at a time: files of gigabytes need no more memory than their largest value."""
+"""Read a JSON array one value at a time, in the memory of its largest value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_NUMBERS = "0123456789+-.eE"
 
 
 class _Text:
-    """A window on the text of a file, that counts lines."""
+    """A window on the text of a file that counts lines."""
 
     def __init__(self, file: IO[str], path: str | Path) -> None:
         self._file, self._path = file, path
@@ -31,7 +31,7 @@ class _Text:
         return self._lines
 
     def more(self) -> None:
-        """Read on; what was passed is forgotten. A longer window reads more at a time, so that it is not read often."""
+        """Drop what was parsed, and read as much as the window still holds, to read long values in few steps."""
         line, rest = self.line, self.text[self.at :]
         try:
             chunk = self._file.read(max(CHUNK, len(rest)))
@@ -40,7 +40,7 @@ class _Text:
         self.text, self.at, self._counted, self.ended = rest + chunk, 0, 0, not chunk
 
     def peek(self) -> str:
-        """The next character that is not blank; empty at the end."""
+        """The next non-blank character; empty at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in _BLANK:
                 self.at += 1
@@ -53,7 +53,7 @@ class _Text:
 
 
 def read_json_array(file: IO[str], path: str | Path) -> Iterator[tuple[int, Any]]:
-    """The values of the array that a file holds, each with the number of the line on which it begins."""
+    """Yield (line number, value) for each value of the array in a file."""
     text = _Text(file, path)
     decoder = json.JSONDecoder()
     if text.peek() != "[":
@@ -81,12 +81,12 @@ def _value(decoder: json.JSONDecoder, text: _Text, path: str | Path) -> Any:
             value, end = decoder.raw_decode(text.text, text.at)
         except (ValueError, RecursionError) as error:
             left = len(text.text) - text.at
-            # A value that is broken off by the end of the window looks broken.
+            # A value cut off by the end of the window looks broken.
             if text.ended or left > MAX_VALUE or isinstance(error, RecursionError):
                 raise DataError(path, text.line, text.found(), f"a JSON value ({error})") from error
             text.more()
             continue
-        # A number may go on behind the window, and "10." is 10 to the decoder as long as it sees no more.
+        # A number may continue after the window: of "10.5" the decoder may have seen only "10.".
         if text.ended or (end < len(text.text) and text.text[end] not in _OF_NUMBERS):
             text.at = end
             return value

@@ -11,13 +11,13 @@ from typing import Any
 from ..errors import DataError, UserError
 from ..io.streams import read_json_lines
 
-IN_MEMORY = "rows in memory"  # the name of data that are in no folder
+IN_MEMORY = "rows in memory"  # the name of data without folder
 
 
 def jsonl_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, Path]:
     """The files of a folder by split: "train", "dev", and the name of each test file, such as "test" or "test-long".
 
-    Without `training` it needs no training file, but something to score; without `testing` it needs no test file.
+    Training needs train.jsonl; testing needs a test file or, without `training`, dev.jsonl.
     """
     folder = Path(folder)
     names = "train.jsonl, test.jsonl and, if there is one, dev.jsonl"
@@ -35,7 +35,7 @@ def jsonl_files(folder: str | Path, training: bool = True, testing: bool = True)
 
 
 def read_jsonl(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Any]:
-    """The values of a file, one a line; `progress` hears of each."""
+    """The values of a file, one a line; `progress` counts them."""
     values = []
     try:
         with open(path, encoding="utf-8-sig") as lines:
@@ -51,12 +51,12 @@ def read_jsonl(path: str | Path, progress: Callable[[int], None] | None = None) 
 
 
 def numbered(split: str, rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Rows in memory, each with the name that errors call it by, such as train[3]."""
+    """Rows in memory, each with its name in errors, such as train[3]."""
     return ((f"{split}[{number}]", row) for number, row in enumerate(rows))
 
 
 def rows_fingerprint(splits: Mapping[str, Iterable[Any]]) -> str:
-    """A short hash of rows in memory: a run is resumed only on the same rows."""
+    """A short hash of rows in memory, as a run resumes on the same rows only."""
     digest = hashlib.sha256()
     for split, rows in sorted(splits.items()):
         digest.update(f"{split}\n".encode())

@@ -2,7 +2,7 @@
 
     {"trainIdxs": [3, 0, 7], "devIdxs": [1], "testIdxs": [2, 5]}
 
-Rows may be in no part, but in no two of them. A file may be gzipped (`mcd1.json.gz`).
+A row is in one part at most. Files may be gzipped (`mcd1.json.gz`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_split_file(path: str | Path) -> dict[str, list[int]]:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     if len(content) > MAX_BYTES:
-        raise DataError(path, None, f"more than {MAX_BYTES} bytes", "at most so many")
+        raise DataError(path, None, f"more than {MAX_BYTES} bytes", "a smaller split file")
     try:
         value = json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -43,7 +43,7 @@ def read_split_file(path: str | Path) -> dict[str, list[int]]:
 
 
 def split_file_text(rows: Mapping[str, Sequence[int]]) -> str:
-    """The text of such a file, from row numbers by split."""
+    """The text of a split file, from row numbers by split."""
     return json.dumps({f"{split}Idxs": [int(row) for row in rows[split]] for split in SPLITS}) + "\n"
 
 

@@ -1,8 +1,8 @@
-"""From rows to tensors: names and words as numbers, tables of rows, and batches without padding or repeated work.
+"""From rows to tensors: vocabularies, tables of rows, and batches without padding or repeated work.
 
-A training step takes a random batch of rows, as usual. The rows are then grouped by the size of their graphs, so that
-no group has any padding, and rows with the same graph are computed once and weighted. The sum over the groups is
-the loss of the batch. Rows that are computed once share a dropout mask; `merge_equal=False` gives each its own.
+A training step takes a random batch of rows and groups them by graph size, so that no group needs padding. Equal graphs
+are computed once, with one dropout mask, and weighted; `merge_equal=False` computes each. The loss of the batch is the
+sum over its groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Vocab:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Vocab:
-        """The distinct names in alphabetical order, so that the order of rows does not matter."""
+        """The distinct names in alphabetical order, independent of the order of rows."""
         return cls(sorted(set(names)))
 
     def __len__(self) -> int:
@@ -48,9 +48,9 @@ class Vocab:
         return self._names[number]
 
 
-UNKNOWN = 0  # the number of a word that is not in the vocabulary; known words follow
+UNKNOWN = 0  # an out-of-vocabulary word; known words follow
 PADDING, UNKNOWN_LETTER, START, END = range(4)  # the letters of the alphabet follow
-LETTERS_AT_AN_END = 10  # of a longer word than two times this, only the first and the last letters are read
+LETTERS_AT_AN_END = 10  # a word of more than twice this is read by its first and last letters
 MOST_LETTERS = 2 * LETTERS_AT_AN_END + 2  # START and END included
 
 
@@ -64,7 +64,7 @@ class Lexicon:
     def of(cls, sentences: Iterable[Sequence[str]], min_count: int = 1, lower_case: bool = False) -> Self:
         """The words that occur at least `min_count` times, and the letters of at least two different words.
 
-        `lower_case` makes no difference between `The` and `the` as words; letters stay as they are.
+        `lower_case` lowers words but not letters.
         """
         forms = Counter(word for words in sentences for word in words)
         counts: Counter[str] = Counter()
@@ -80,7 +80,7 @@ class Lexicon:
         return UNKNOWN if number is None else number + 1
 
     def spell(self, form: str) -> list[int]:
-        """The numbers of a word's letters, between those of START and END."""
+        """The numbers of a word's letters, between START and END."""
         if len(form) > 2 * LETTERS_AT_AN_END:
             form = form[:LETTERS_AT_AN_END] + form[-LETTERS_AT_AN_END:]
         numbers = map(self.letters.number, form)
@@ -88,12 +88,12 @@ class Lexicon:
 
     @property
     def word_numbers(self) -> int:
-        """How many numbers words may have."""
+        """The size of a word embedding."""
         return len(self.words) + 1
 
     @property
     def letter_numbers(self) -> int:
-        """How many numbers letters may have."""
+        """The size of a letter embedding."""
         return len(self.letters) + END + 1
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Lexicon:
 
 
 class WordTypes:
-    """The different words of some sentences, numbered in the order in which they first occur."""
+    """The distinct words of some sentences, numbered in order of first occurrence."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
@@ -114,7 +114,7 @@ class WordTypes:
         self._built: tuple[Tensor, Tensor] | None = None
 
     def add(self, words: Sequence[str]) -> list[int]:
-        """The numbers of these words, new ones where they did not occur before."""
+        """The numbers of these words; new words get new numbers."""
         self._built = None
         return [self._numbers.setdefault(word, len(self._numbers)) for word in words]
 
@@ -123,12 +123,12 @@ class WordTypes:
 
     @property
     def words(self) -> Tensor:
-        """For each of them its number in the vocabulary: `[types]`."""
+        """Each word's number in the lexicon: `[types]`."""
         return self._build()[0]
 
     @property
     def letters(self) -> Tensor:
-        """For each of them its letters, padded at the end: `[types, MOST_LETTERS]`."""
+        """Each word's letters, padded at the end: `[types, MOST_LETTERS]`."""
         return self._build()[1]
 
     def _build(self) -> tuple[Tensor, Tensor]:
@@ -142,20 +142,18 @@ class WordTypes:
 
 
 def shuffled_batches(rows: int, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The batches of one epoch. They depend on the arguments only, so that a resumed run sees the same ones."""
+    """The batches of one epoch, determined by the arguments, so that a resumed run sees the same ones."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     return list(torch.randperm(rows, generator=generator).split(batch_size))
 
 
-POOL_BATCHES = 60  # few enough that batches differ from epoch to epoch, many enough that most have one length
+POOL_BATCHES = 60  # few enough for epochs to differ, many enough for batches of one length
 
 
 def batches_by_length(shapes: Tensor, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The same rows in batches of equal or nearly equal shape, in random order; `shapes` has a number for every row,
-    such as its length.
+    """The batches of one epoch, each of nearly equal shape; `shapes` has a number for every row, such as its length.
 
-    The shuffled rows are sorted by shape inside pools of some batches, and cut. Each batch then needs fewer groups,
-    which is faster where groups are small.
+    The shuffled rows are sorted by shape inside pools of some batches, and cut. Fewer groups a batch are faster.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     order = torch.randperm(len(shapes), generator=generator)
@@ -170,10 +168,9 @@ def count_by_words(sizes: Tensor, words: int) -> int:
 
 
 def batches_by_words(sizes: Tensor, words: int, seed: int, epoch: int) -> list[Tensor]:
-    """The same for batches of about `words` words each, however many rows that are; `sizes` counts their words.
+    """The same for batches of about `words` words, however many rows; `sizes` has the number of words of every row.
 
-    All batches of an epoch have nearly the same number of words. A row goes where its middle lies, so that a batch has
-    at most half of its longest row too many; none is empty, even where a row is longer than a batch.
+    A row goes where its middle lies, so a batch has at most half of its longest row too many. No batch is empty.
     """
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     count = count_by_words(sizes, words)
@@ -189,7 +186,7 @@ def batches_by_words(sizes: Tensor, words: int, seed: int, epoch: int) -> list[T
 
 @dataclass(frozen=True)
 class GraphBatch:
-    """Graphs of one size, with a query each, and how many rows ask for which answer."""
+    """Graphs of one size, each with a query, and how many rows have which answer."""
 
     labels: Tensor  # (G, n, n) edge labels
     query: Tensor  # (G, 2)
@@ -219,7 +216,7 @@ class GraphTable:
         self._tables: dict[int, _GraphsOfOneSize] | None = None
 
     def add(self, size: int, edges: list[tuple[int, int, int]], query: tuple[int, int], answer: int) -> None:
-        """Add a row. `edges` are (from, to, label); the order in which they are told does not matter."""
+        """Add a row. `edges` are (from, to, label) in any order."""
         key = (size, frozenset(edges), query)
         graphs = self._graphs.setdefault(size, [])
         if key not in self._numbers:
@@ -281,7 +278,7 @@ class SentenceBatch:
 
     tokens: Tensor  # (B, n)
     targets: Tensor  # (B, n, columns)
-    places: Tensor  # (B, n) where the tokens lie in the table
+    places: Tensor  # (B, n) places of the tokens in the table
 
     @property
     def edges(self) -> int:
@@ -290,16 +287,16 @@ class SentenceBatch:
 
 
 class SentenceTable:
-    """Rows of token numbers, each with one target for each of the `columns`."""
+    """Rows of token numbers, with one target a token in each of the `columns`."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
         self._sizes: list[int] = []
-        self._cells: list[Sequence[Sequence[int]]] = []  # for each row: tokens, then a target for each token a column
+        self._cells: list[Sequence[Sequence[int]]] = []  # for each row: tokens, then the columns of targets
         self._built: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, tokens: Sequence[int], targets: Sequence[Sequence[int]]) -> None:
-        """Add a row: its tokens, and for each column one target a token."""
+        """Add a row: its tokens, and columns of one target a token."""
         if not tokens or len(targets) != self.columns or any(len(column) != len(tokens) for column in targets):
             raise ValueError(f"a row needs tokens, and {self.columns} columns of one target a token")
         self._sizes.append(len(tokens))
@@ -329,10 +326,7 @@ class SentenceTable:
         return torch.arange(len(self)).repeat_interleave(self.sizes)
 
     def batches(self, rows: Tensor | None = None, max_edges: int | None = None) -> Iterator[SentenceBatch]:
-        """These rows (all by default) as batches of equal length, at most `max_edges` pairs of tokens each.
-
-        A sentence that has more pairs by itself is a batch of its own.
-        """
+        """Rows (all by default) in batches of equal length and at most `max_edges` pairs of tokens, or of one row."""
         sizes, starts, cells = self._build()
         rows = torch.arange(len(self)) if rows is None else rows
         of_rows = sizes[rows]

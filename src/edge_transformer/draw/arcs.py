@@ -1,4 +1,4 @@
-"""What an arc diagram shows, at which heights its arcs go, and where its tokens: the same for text and for SVG."""
+"""Content and layout of arc diagrams, common to text and SVG."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..data.graphs.rows import TokenGraph
 from ..data.trees.conllu import DependencySentence
 from ..errors import UserError
 
-ARC_COLUMNS = ("role", "deprel")  # columns of labels that say what a token is to its parent
+ARC_COLUMNS = ("role", "deprel")  # columns that label the arc from a token's parent
 JOINERS = "\u200c\u200d"  # invisible, but letters of some scripts look different without them
 Span = tuple[int, int]  # two positions, the smaller one first
 
 
 @dataclass(frozen=True)
 class ArcDiagram:
-    """Tokens, an arc to each of them from its parent, and rows of further texts for the tokens.
+    """Tokens, an arc to each of them from its parent, and rows of notes.
 
     Args:
-        parents: a number for each token; a token that is its own parent has no arc.
-        labels: a text for each token, written on its arc, or below the token where it has none.
-        notes: rows of texts to write below the tokens, in each a text for each token, mostly "".
+        parents: one a token; a token that is its own parent has no arc.
+        labels: one a token, written on its arc, or below a token without arc.
+        notes: rows to write below the tokens, with one text a token, mostly "".
     """
 
     tokens: tuple[str, ...]
@@ -56,12 +56,12 @@ class ArcDiagram:
 
     @cached_property
     def arcs(self) -> tuple[int, ...]:
-        """The tokens that have a parent. A token stands for its arc, as it has one at most."""
+        """The tokens that have a parent; an arc is named by the token it leads to."""
         return tuple(token for token, parent in enumerate(self.parents) if parent != token)
 
     @cached_property
     def roots(self) -> frozenset[int]:
-        """Tokens without parent that others hang on; a token without any arc is no root but left out of the graph."""
+        """Tokens with children and no parent; a token without any arc is no root."""
         return frozenset(self.parents[token] for token in self.arcs).difference(self.arcs)
 
     def span(self, arc: int) -> Span:
@@ -70,13 +70,13 @@ class ArcDiagram:
         return (parent, arc) if parent < arc else (arc, parent)
 
     def rows_below(self) -> list[tuple[str, ...]]:
-        """What is written below the tokens: labels that have no arc to stand on, then notes; no empty rows."""
+        """The rows below the tokens: labels of tokens without arc, then notes; no empty rows."""
         pairs = zip(self.labels, self.parents, strict=True)
-        homeless = tuple(label if parent == token else "" for token, (label, parent) in enumerate(pairs))
-        return [row for row in (homeless, *self.notes) if any(row)]
+        without_arc = tuple(label if parent == token else "" for token, (label, parent) in enumerate(pairs))
+        return [row for row in (without_arc, *self.notes) if any(row)]
 
     def visible(self, encoding: str = "utf-8") -> ArcDiagram:
-        """The same with all texts made `visible`."""
+        """The same diagram with all texts made `visible`."""
 
         def shown(texts: Sequence[str]) -> tuple[str, ...]:
             return tuple(visible(text, encoding) for text in texts)
@@ -84,15 +84,15 @@ class ArcDiagram:
         return ArcDiagram(shown(self.tokens), self.parents, shown(self.labels), tuple(map(shown, self.notes)))
 
     def describe(self) -> str:
-        """The arcs in words, for those who cannot see them."""
+        """The arcs in words, for screen readers."""
         arcs = [f"{self.tokens[self.parents[arc]]} -{self.labels[arc]}-> {self.tokens[arc]}" for arc in self.arcs]
         return "; ".join(arcs) or "no arcs"
 
 
 def diagram_of_graph(graph: TokenGraph, arc_column: str | None = None) -> ArcDiagram:
-    """The diagram of a sentence. One column of its labels goes on the arcs, all others below the tokens.
+    """The diagram of a graph, with one column of labels on the arcs and the others below the tokens.
 
-    Without `arc_column` that is the column "role", else "deprel", else the first one.
+    `arc_column` is by default "role", else "deprel", else the first column.
     """
     if arc_column is not None and arc_column not in graph.labels:
         known = ", ".join(graph.labels) or "none"
@@ -111,9 +111,9 @@ def diagram_of_tree(tree: DependencySentence, root: str = "ROOT") -> ArcDiagram:
 
 
 def levels(spans: Sequence[Span]) -> list[int]:
-    """Heights from 1 for lines over these spans: over all spans that lie inside, and never two lines on each other.
+    """Heights, from 1, for lines over these spans: above all spans inside, without overlap.
 
-    Lines may have the same height where one ends at the token where the other begins.
+    Lines that share no more than an end may have the same height.
     """
     found: dict[int, int] = {}
     for line in sorted(range(len(spans)), key=lambda line: (spans[line][1] - spans[line][0], spans[line])):
@@ -130,7 +130,7 @@ def levels(spans: Sequence[Span]) -> list[int]:
 
 
 def visible(text: str, encoding: str = "utf-8") -> str:
-    """A text as it can be shown: what moves the cursor, hides, or is not in the encoding is written as an escape."""
+    """Escape what moves the cursor, is invisible, or is not in the encoding."""
     shown = ""
     for place, letter in enumerate(text):
         if letter.isprintable() or (letter in JOINERS and 0 < place < len(text) - 1):
@@ -140,7 +140,7 @@ def visible(text: str, encoding: str = "utf-8") -> str:
         else:
             shown += _escape(letter)
     if shown and unicodedata.category(shown[0]).startswith("M"):
-        shown = "\N{DOTTED CIRCLE}" + shown  # an accent without a letter would go on the one before
+        shown = "\N{DOTTED CIRCLE}" + shown  # a lone accent would join the letter before it
     if shown and not cell_len(shown):
         shown = "".join(map(_escape, shown))
     try:
@@ -155,7 +155,7 @@ def _escape(letter: str) -> str:
 
 
 class Post(NamedTuple):
-    """A vertical line. Posts are ordered as they stand, by token and then by their distance from its left edge."""
+    """A vertical line; ordered by token, then by distance from its left edge."""
 
     token: int
     offset: int
@@ -168,12 +168,12 @@ class Beam(NamedTuple):
     left: Post
     right: Post
     level: int
-    room: int  # how far apart two posts must stand for its label to fit between them; 0 where it has none
+    room: int  # least distance between posts for its label to fit; 0 without label
 
 
 @dataclass(frozen=True)
 class Placing:
-    """The left edges of tokens, and for each beam the two positions that its label stands between."""
+    """The left edges of tokens, and for each beam the two positions around its label."""
 
     tokens: list[int]
     labels: list[tuple[int, int]]
@@ -184,7 +184,7 @@ class Placing:
 
 
 def place(widths: Sequence[int], gap: int, posts: Sequence[Post], beams: Sequence[Beam]) -> Placing:
-    """Put tokens of these widths as far to the left as the labels allow, with a gap between them."""
+    """Place tokens of these widths as far left as the labels allow, with a gap between them."""
     ordered = sorted(posts)
     stops = [_stops(beam, ordered) for beam in beams]
     apart = {
@@ -202,15 +202,14 @@ def place(widths: Sequence[int], gap: int, posts: Sequence[Post], beams: Sequenc
         if tight is None:
             return Placing(tokens, labels)
         beam, posts_on_it = tight
-        # The widest part that can become wider, as its posts stand on different tokens. There is always one, and the
-        # beam never comes back here, so this ends.
+        # Widen the widest part between posts of different tokens. There always is one, and no beam needs this twice.
         parts = [pair for pair in pairwise(posts_on_it) if pair[0].token != pair[1].token]
         start, end = max(parts, key=lambda pair: _distance(pair[0], pair[1], tokens))
         apart[start, end] = max(beam.room, apart.get((start, end), 0))
 
 
 def _stops(beam: Beam, ordered: Sequence[Post]) -> list[Post]:
-    """The posts that a beam meets: its own, and between them those that cross it."""
+    """The posts on a beam: its two ends, and between them those that cross it."""
     crossed = [post for post in ordered if post.top > beam.level and beam.left[:2] < post[:2] < beam.right[:2]]
     return [beam.left, *crossed, beam.right]
 
@@ -229,7 +228,7 @@ def _leftmost(widths: Sequence[int], gap: int, apart: dict[tuple[Post, Post], in
 
 
 def _choose(beam: Beam, stops: Sequence[Post], tokens: Sequence[int]) -> tuple[int, int] | None:
-    """The part of a beam that is nearest to its middle of those with room for the label."""
+    """The part of a beam with room for the label that is nearest to its middle."""
     places = [tokens[post.token] + post.offset for post in stops]
     parts = [(start, end) for start, end in pairwise(places) if end - start >= beam.room]
     return min(parts, key=lambda part: (abs(sum(part) - places[0] - places[-1]), part), default=None)

@@ -1,7 +1,4 @@
-"""What all figures have in common: colours, letters, and how they are saved.
-
-The same numbers give the same bytes, so a figure in a repository changes only when a result does.
-"""
+"""Common style of all figures. Equal numbers give equal bytes, so a figure in git changes only when a result does."""
 
 from __future__ import annotations
 
@@ -16,19 +13,19 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Estimate = tuple[float, float | None]  # mean and standard error, which may not be known, as fractions of 1
+Estimate = tuple[float, float | None]  # mean and standard error, if known, as fractions of 1
 
-# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that nobody reads on white.
-# The markers say the same once more, for print in black and white.
+# Okabe and Ito's palette for colour-blind readers, without its yellow, which is illegible on white. Markers differ too,
+# for print in black and white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#555555"
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so it is on every machine
     "font.size": 10,
-    "svg.hashsalt": "edge-transformer",  # element ids would be random without it
+    "svg.hashsalt": "edge-transformer",  # without it, element ids are random
     "svg.fonttype": "path",
     "text.parse_math": False,  # a name with a dollar sign is a name
 }
@@ -39,16 +36,8 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write `stem`.svg and `stem`.png, each whole or not at all, without dates and versions inside."""
-    svg, png = (Path(f"{stem}{suffix}") for suffix in FORMATS)
-    for path in (svg, png):
-        write_figure(figure, path)
-    return svg, png
-
-
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write one file, in the format that its name says: .svg or .png."""
+    """Write a figure atomically as .svg or .png, by its name, without dates inside."""
     import matplotlib
 
     options = FORMATS[path.suffix]
@@ -65,7 +54,7 @@ def lowest(estimates: Iterable[Estimate]) -> float:
 
 
 def in_percent(axis: Axis, low: float) -> None:
-    """Mark an axis that goes from `low` to 100."""
+    """Set percent ticks on an axis from `low` to 100."""
     from matplotlib.ticker import MultipleLocator, PercentFormatter
 
     axis.set_major_locator(MultipleLocator(5 if low >= 70 else 10 if low >= 20 else 20))
@@ -73,7 +62,7 @@ def in_percent(axis: Axis, low: float) -> None:
 
 
 def plain_axes(axes: Axes, values: Literal["x", "y"]) -> None:
-    """A quiet frame: lines across where the values are, and one along the bottom."""
+    """Draw grid lines across the axis of values, and a line along the bottom."""
     axes.grid(axis=values, color="#E3E3E3", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(color="#AAAAAA", labelcolor=GREY, length=3)
@@ -91,10 +80,9 @@ def explain_marks(
     below: float = 0.13,
     line: Literal["-", "none"] = "-",
 ) -> None:
-    """Say once what filled and hollow mean: colour is the model, filling is whose number it is.
+    """Add a legend: filled marks are ours, hollow ones the paper's, on `paper_data` where that is not ours.
 
-    `paper_data` says what other data the paper's numbers are of; the legend stands `below` the axes, in parts of
-    their height, and `line` is what joins our points.
+    `below` is the distance from the axes in parts of their height; `line` is the style that joins our points.
     """
     from matplotlib.lines import Line2D
 

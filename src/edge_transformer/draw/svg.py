@@ -1,4 +1,4 @@
-"""Arc diagrams as SVG: plain text without any library, the same bytes for the same diagram."""
+"""Arc diagrams as SVG, without any library; equal diagrams give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL = 24  # from one height of arcs to the next
 ARROW = 7
 LINE_OF_NOTES = 15
 
-# Where a page asks for dark colours, so do we. The class keeps the rules away from the rest of a page.
+# Follows a page's dark mode; the class keeps these rules from the rest of the page.
 STYLE = """
 .arc-diagram { color: #1a1a1a; font-family: "Helvetica Neue", Arial, "DejaVu Sans", sans-serif; }
 .arc-diagram .paper { fill: #ffffff; }
@@ -27,17 +27,13 @@ STYLE = """
 }
 """
 
-# Widths of letters in units of the size of the font, rather too wide than too narrow: no font is known here.
+# Letter widths in units of the font size, rather too wide than too narrow, as the font is not known.
 NARROW, WIDE = frozenset("fijlrtI.,:;'!|()[]{}/\\ "), frozenset("mwMW@%")
 NARROW_EM, LETTER_EM, CAPITAL_EM, WIDE_EM, SQUARE_EM = 0.38, 0.6, 0.72, 0.95, 1.0
 
 
 def draw_svg(diagram: ArcDiagram, title: str | None = None) -> str:
-    """Draw a diagram as the text of an SVG file.
-
-    Args:
-        title: what screen readers and tooltips say first; the sentence if not given.
-    """
+    """Draw a diagram as the text of an SVG file; screen readers and tooltips show `title`, or the sentence."""
     shown = diagram.visible()
     heights = dict(zip(shown.arcs, levels([shown.span(arc) for arc in shown.arcs]), strict=True))
     rows = shown.rows_below()
@@ -75,7 +71,7 @@ def draw_svg(diagram: ArcDiagram, title: str | None = None) -> str:
         f'<rect class="paper" width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     arcs = list(zip(heights, beams, placing.labels, strict=True))
-    # All lines first, the highest at the back, so that no line lies on a label.
+    # All lines before all labels, the highest at the back, so that no line covers a label.
     parts += [_arc(shown, arc, beam, placing, foot) for arc, beam, _ in sorted(arcs, key=lambda each: -each[1].level)]
     parts += [_label(shown.labels[arc], beam, between, foot) for arc, beam, between in arcs if shown.labels[arc]]
     for root in sorted(shown.roots):
@@ -89,7 +85,7 @@ def draw_svg(diagram: ArcDiagram, title: str | None = None) -> str:
 
 
 def text_width(text: str, size: int) -> int:
-    """About how wide a text is, in pixels."""
+    """Approximate width of a text in pixels."""
     return math.ceil(size * sum(map(_letter_width, text)))
 
 
@@ -106,10 +102,10 @@ def _letter_width(letter: str) -> float:
 
 
 def _ports(diagram: ArcDiagram, heights: dict[int, int]) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """The order of lines over each token, (arc, token) -> number from the left, and how many there are.
+    """The order of lines over each token, (arc, token) -> number from the left, and their count.
 
-    Lines to the left come first, short ones before long ones, then lines to the right, long ones before short ones:
-    arcs that need not cross do not. A root has its mark between them.
+    Lines to the left come first, short before long, then lines to the right, long before short, so that arcs cross only
+    where they must. A root's mark stands between them.
     """
     ends: list[list[tuple[int, int, int]]] = [[] for _ in diagram.tokens]  # (side, order, arc)
     for arc, level in heights.items():
@@ -123,7 +119,7 @@ def _ports(diagram: ArcDiagram, heights: dict[int, int]) -> tuple[dict[tuple[int
 
 
 def _arc(diagram: ArcDiagram, arc: int, beam: Beam, placing: Placing, foot: int) -> str:
-    """A line with round corners from the parent up, along and down to the head of the arrow at the child."""
+    """A line with round corners from the parent up, across and down to an arrowhead at the child."""
     x, end = (MARGIN + placing.position(post) for post in (beam.left, beam.right))
     top = foot - LEVEL * beam.level
     round_ = min(CORNER, (end - x) // 2)
@@ -141,7 +137,7 @@ def _arc(diagram: ArcDiagram, arc: int, beam: Beam, placing: Placing, foot: int)
 
 
 def _label(label: str, beam: Beam, between: tuple[int, int], foot: int) -> str:
-    """A label on its arc, with paper behind it so that the line does not go through."""
+    """A label on its arc, with a background that hides the line."""
     x, y = MARGIN + sum(between) / 2, foot - LEVEL * beam.level
     width = text_width(label, LABEL_FONT) + 4
     paper = (

@@ -1,6 +1,6 @@
-"""Arc diagrams as text. Where the width is too small for tokens side by side they go one below the other.
+"""Arc diagrams as text: tokens side by side or, where the width is too small, one below the other.
 
-In both forms a line that meets another without a corner or a branch goes on behind it. Side by side:
+A line that meets another without a corner or branch passes behind it. Side by side:
 
      ╭─agent─╮ ╭──xcomp──╮
      ▼       │●│         ▼
@@ -31,10 +31,9 @@ def draw_text(diagram: ArcDiagram, width: int | None = None, *, ascii: bool = Fa
     """Draw a diagram in lines of at most `width` cells.
 
     Args:
-        width: of the terminal; None for any. Tokens side by side need all of theirs; one below the other, what does
-            not fit is cut off with a mark.
-        ascii: draw lines with ASCII characters. Also done where the encoding does not have the others.
-        encoding: of the output; texts that it does not have are written as escapes.
+        width: of the terminal; None for any. One below the other, longer rows are cut off with a mark.
+        ascii: draw lines with ASCII characters, as is done where the encoding lacks the others.
+        encoding: of the output; characters that it lacks are escaped.
     """
     strokes = ASCII if ascii or not _speaks(encoding) else UNICODE
     shown = diagram.visible(encoding)
@@ -66,7 +65,7 @@ def _right_to_left(diagram: ArcDiagram) -> bool:
 
 @dataclass(frozen=True)
 class Strokes:
-    """The characters of lines. A branch is named by its arms: up, down, left, right."""
+    """The characters of lines. Branches are keyed by their arms: up, down, left, right."""
 
     down: str
     along: str
@@ -98,7 +97,7 @@ ASCII = Strokes(
 
 
 class Canvas:
-    """Rows of cells. A text stands in its first cell, and the other cells that it covers are empty."""
+    """Rows of cells. The first cell of a text holds all of it; the other cells it covers are empty."""
 
     def __init__(self, height: int, width: int) -> None:
         self.width = width
@@ -121,10 +120,10 @@ PostKey = tuple[int, str]  # token and side: "<" to children on the left, "^" th
 def side_by_side(diagram: ArcDiagram, width: int | None, strokes: Strokes, gap: int) -> list[str] | None:
     """Tokens in a row with arcs above and notes below; None if that is wider than `width`."""
     if width is not None and sum(map(cell_len, diagram.tokens)) + gap * (diagram.size - 1) > width:
-        return None  # without the work of placing arcs
+        return None  # saves the work of placing arcs
     below = [diagram.tokens, *diagram.rows_below()]
     heights = dict(zip(diagram.arcs, levels([diagram.span(arc) for arc in diagram.arcs]), strict=True))
-    tops: dict[PostKey, int] = {}  # the posts that there are, and the highest level of each
+    tops: dict[PostKey, int] = {}  # the highest level of each post
     for arc, level in heights.items():
         for key in ((arc, "^"), _post_of_parent(diagram, arc)):
             tops[key] = max(level, tops.get(key, 0))
@@ -172,7 +171,7 @@ def _draw_lines(
     for beam in beams:
         for column in range(placing.position(beam.left) + 1, placing.position(beam.right)):
             canvas.put(height - beam.level, column, strokes.along)
-    for post in posts:  # over the beams, which go on behind them
+    for post in posts:  # over the beams, which pass behind them
         for row in range(height - post.top, height + 1):
             canvas.put(row, placing.position(post), strokes.down)
     for beam in beams:
@@ -215,10 +214,9 @@ def one_below_the_other(diagram: ArcDiagram, strokes: Strokes, gap: int) -> list
 
 
 def _heights(diagram: ArcDiagram, reach: dict[int, Span]) -> dict[int, int]:
-    """How far from the tokens each line stands, from 1: further than all lines of descendants that it runs along.
+    """Distance of each line from the tokens, from 1: beyond all lines of descendants beside it.
 
-    A tree that can be drawn without crossings then has none. Lines of the same height do not even touch: one could not
-    see which of them a token hangs on.
+    A projective tree then has no crossings. Lines of equal height do not touch, so that each token's line is clear.
     """
     depth = {parent: _depth(diagram, parent) for parent in reach}
     heights: dict[int, int] = {}
@@ -236,7 +234,7 @@ def _heights(diagram: ArcDiagram, reach: dict[int, Span]) -> dict[int, int]:
 
 
 def _depth(diagram: ArcDiagram, token: int) -> int:
-    """Steps from a token to one without parent; of parents in a circle, as many as there are tokens."""
+    """Steps from a token to one without parent; on a cycle, the number of tokens."""
     for steps in range(diagram.size):
         if diagram.parents[token] == token:
             return steps
@@ -245,7 +243,7 @@ def _depth(diagram: ArcDiagram, token: int) -> int:
 
 
 def _draw_row(canvas: Canvas, token: int, lines: dict[int, Span], strokes: Strokes) -> None:
-    """Draw from the leftmost line that a token is joined to, at its column, to the token; behind all other lines."""
+    """Draw a row from the leftmost line that joins the token to the token, behind all other lines."""
     leftmost = min(lines)
     for column in range(leftmost, canvas.width):
         if column in lines:
@@ -263,7 +261,7 @@ def _columns_of_texts(diagram: ArcDiagram) -> list[tuple[str, ...]]:
 
 
 def _beside(rows: list[str], columns: list[tuple[str, ...]], gap: int) -> list[str]:
-    """The rows with columns of texts at their right."""
+    """Append columns of texts to the rows."""
     rows = [f"{row} " if row else "" for row in rows]
     for column in columns:
         width = max(map(cell_len, column)) + gap

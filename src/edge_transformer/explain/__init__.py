@@ -1,4 +1,4 @@
-"""Why a model answered what it did: the triangles behind an answer, and how far to believe such an explanation."""
+"""Explanations of answers by the triangles behind them, and measures of their faithfulness."""
 
 import sys
 from types import ModuleType
@@ -11,7 +11,7 @@ __all__ = ["Claim", "Explanation", "explain", "explain_stories"]
 
 
 class _Room(ModuleType):
-    """This package can be called: `edge_transformer.explain` is both a package and a public function."""
+    """Makes the package callable: `edge_transformer.explain` is also a public function."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return explain(*arguments, **options)

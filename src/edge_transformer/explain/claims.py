@@ -1,4 +1,4 @@
-"""What an explanation says, as text and as JSON: an answer, and the claims that it was put together from."""
+"""An explanation, as text and as JSON: an answer, and the claims that it was composed from."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from ..data.relations.rows import Story, guess_note, told_path
 from ..draw.arcs import visible
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
-SECOND_ANSWER = 0.1  # the probability above which a second answer is named
+SECOND_ANSWER = 0.1  # least probability of a second answer that is named
 
 
 class Reading(NamedTuple):
-    """What the head answers for an edge."""
+    """The head's answer for an edge."""
 
     answer: str
     probability: float
-    second: tuple[str, float] | None = None  # the answer that comes next, where its probability is above SECOND_ANSWER
+    second: tuple[str, float] | None = None  # the second answer, if its probability is above SECOND_ANSWER
 
     def visible(self, encoding: str = "utf-8") -> Reading:
-        """The same with answers that can be shown."""
+        """The same with printable answers."""
         second = (visible(self.second[0], encoding), self.second[1]) if self.second else None
         return Reading(visible(self.answer, encoding), self.probability, second)
 
     def likelihood(self) -> str:
-        """The probability, with the second answer and its own where there is one."""
+        """The probability, and the second answer with its own, if any."""
         second = f"; or {self.second[0]}, {self.second[1]:.2f}" if self.second else ""
         return f"({self.probability:.2f}{second})"
 
     def to_dict(self) -> dict[str, Any]:
-        """What there is besides the answer, as plain JSON values."""
+        """The probability and the second answer, as plain JSON values."""
         second = {"answer": self.second[0], "probability": _rounded(self.second[1])} if self.second else None
         return {"probability": _rounded(self.probability), **({"or": second} if second else {})}
 
@@ -42,11 +42,11 @@ class Claim:
 
     start: int
     end: int
-    relation: str  # as told, or what the head answers for the edge where it is used
+    relation: str  # as told, or the head's answer for the edge
     backwards: bool = False  # told the other way round: `start` is `end`'s `relation`
-    reading: Reading | None = None  # the head's answer; None where told
-    read_after: int = 0  # the layer after which the head is asked: that below the one which uses the claim, or the last
-    layer: int = 0  # where it was composed, counted from 1; 0 where told
+    reading: Reading | None = None  # the head's answer; None if told
+    read_after: int = 0  # the layer after which the head reads it: the one below its use, or the last
+    layer: int = 0  # where it was composed, counted from 1; 0 if told
     pivot: int | None = None
     weight: float | None = None  # of the pivot in this layer, mean over heads
     strength: float | None = None  # of the triangle in this layer
@@ -60,7 +60,7 @@ class Claim:
             yield from premise.steps()
 
     def visible(self, encoding: str = "utf-8") -> Claim:
-        """The same with relations that can be shown."""
+        """The same with printable relations."""
         return replace(
             self,
             relation=visible(self.relation, encoding),
@@ -71,29 +71,29 @@ class Claim:
 
 @dataclass(frozen=True)
 class Layer:
-    """What one layer did to the query edge."""
+    """The effect of one layer on the query edge."""
 
     pivots: tuple[tuple[int, float, float], ...]  # (pivot, weight, strength), the strongest first
-    reading: Reading  # what the head would answer after this layer
+    reading: Reading  # the head's answer after this layer
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """An answer and what it was put together from."""
+    """An answer and its proof."""
 
     story: Story
     reading: Reading  # the answer
-    proof: Claim | None  # None where the layers cannot derive the query from told edges
+    proof: Claim | None  # None if the layers cannot derive the query from told edges
     layers: tuple[Layer, ...]
 
     @property
     def answer(self) -> str:
-        """What the model answers."""
+        """The model's answer."""
         return self.reading.answer
 
     @property
     def probability(self) -> float:
-        """Of the answer."""
+        """The probability of the answer."""
         return self.reading.probability
 
     @property
@@ -104,7 +104,7 @@ class Explanation:
 
     @property
     def note(self) -> str | None:
-        """One line where the question is none that CLUTRR asks, or none that so many layers can answer."""
+        """One line if the question is unlike those of CLUTRR, or too long for the layers; else None."""
         notes = [guess_note(self.story)]
         path = told_path(self.story.edges, self.story.query)
         if path and self.proof is None:
@@ -114,7 +114,7 @@ class Explanation:
         return "; ".join(note for note in notes if note) or None
 
     def visible(self, encoding: str = "utf-8") -> Explanation:
-        """The same with all texts made `visible`: no name can move the cursor, or end a line and forge the next."""
+        """The same with printable texts: no name can move the cursor, or end a line and forge the next."""
         story = replace(
             self.story,
             names=tuple(visible(name, encoding) for name in self.story.names),
@@ -126,8 +126,7 @@ class Explanation:
     def text(self, encoding: str = "utf-8", layers: bool = False) -> str:
         """The proof as an indented tree, for an output of this encoding.
 
-        With `layers` it also tells, layer by layer, what the query was read as and through whom, as it does without a
-        proof.
+        With `layers`, or without a proof, it also shows the answer and the strongest pivots of every layer.
         """
         return "\n".join(self.visible(encoding)._lines(layers))
 

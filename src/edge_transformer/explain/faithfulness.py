@@ -1,14 +1,14 @@
-"""How far explanations can be believed: do they agree with gold proofs, and does the answer hang on what they name?
+"""Faithfulness of explanations: do they agree with gold proofs, and does the answer depend on what they name?
 
-The same is measured of two controls that prove the query from told edges too: a balanced proof, which halves the chain
-of told edges again and again and so knows positions only, and a random proof, found by the same search with random
-strengths. Agreement counts composition steps (i, l, j); uniform pivots, by their expected value, are a third control. A
-gold proof is one of several right ones: the search may join the same relations in another order.
+Two controls also prove the query from told edges: a balanced proof, which halves the chain of told edges recursively
+and so knows positions only, and a random proof, found by the same search with random strengths. Agreement counts
+composition steps (i, l, j); the expected value of uniform pivots is a third control. A gold proof is one of several
+right ones: the search may join the same relations in another order.
 
 Readings are the head's answers for the composed edges: do a step and its premises read as a rule?
 
-Faithfulness takes the named triangles away in all layers (`trace.run`) and counts how often the answer changes, against
-taking away those of the controls, those of the gold proof, or as many others.
+Faithfulness removes the named triangles in all layers (`trace.run`) and counts how often the answer changes, compared
+with removing those of the controls, those of the gold proof, or as many others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rule = tuple[str, str, str]  # two relations and the one they make
 
 
 class _Sums:
-    """Numbers that add up field by field."""
+    """Numbers that are added field by field."""
 
     def __add__(self, other: Self) -> Self:
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
@@ -44,34 +44,34 @@ class _Sums:
 
 @dataclass(frozen=True)
 class ProofScores(_Sums):
-    """Sums over proofs of one kind: those that explanations give, or a control."""
+    """Sums over proofs of one kind: of explanations, or of a control."""
 
     steps: int = 0  # composition steps
-    agreeing: int = 0  # steps that are gold too
-    whole: int = 0  # proofs with just the gold steps
-    known_rules: int = 0  # steps that read as a rule of some gold proof
-    readings: int = 0  # answers of the head for composed edges below the query
-    reading_layers: int = 0  # the layers after which it gave them, added up
+    agreeing: int = 0  # steps that the gold proof has too
+    whole: int = 0  # proofs with exactly the gold steps
+    known_rules: int = 0  # steps that read as a rule of a gold proof
+    readings: int = 0  # the head's answers for composed edges below the query
+    reading_layers: int = 0  # the layers of these answers, summed
     changed: int = 0  # answers that change without the triangles of the proof
 
 
 @dataclass(frozen=True)
 class Scores(_Sums):
-    """Sums over the rows of one length: fractions of them are what the table shows."""
+    """Sums over the rows of one length."""
 
     rows: int = 0
     right: int = 0  # answers
-    derivable: int = 0  # rows whose query follows from told edges: the others have no proof
+    derivable: int = 0  # rows whose query follows from told edges; the others have no proof
     gold_steps: int = 0
-    found: ProofScores = field(default_factory=ProofScores)  # the proofs that explanations give
+    found: ProofScores = field(default_factory=ProofScores)  # the proofs of explanations
     balanced: ProofScores = field(default_factory=ProofScores)
     random: ProofScores = field(default_factory=ProofScores)
     uniform_agreeing: float = 0.0  # expected number, with pivots drawn uniformly for the edges that were composed
     changed_gold: int = 0  # answers that change without the triangles of the gold proof
-    changed_other: int = 0  # without as many other pivots as explanations name
+    changed_other: int = 0  # without as many other triangles
 
     def fractions(self) -> dict[str, float]:
-        """What the sums say, as fractions of 1; 0 where there was nothing to count."""
+        """The sums as fractions; 0 if there was nothing to count."""
         fractions = {"accuracy": _share(self.right, self.rows)}
         for prefix, proofs in (("", self.found), ("balanced_", self.balanced), ("random_", self.random)):
             fractions |= {
@@ -89,7 +89,7 @@ class Scores(_Sums):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Sums and fractions apart, as some of both have the same name, and the mean layer of readings."""
+        """Sums, fractions, and the mean layer of readings."""
         kinds = {"found": self.found, "balanced": self.balanced, "random": self.random}
         return {
             "sums": asdict(self),
@@ -107,9 +107,9 @@ def _share(part: float, whole: int) -> float:
 def score(
     model: TaskModel, stories: Sequence[Story], seed: int = 0, progress: Callable[[int], None] | None = None
 ) -> tuple[dict[int, Scores], int]:
-    """Scores by k, and how many rows were left out: without a gold proof, or with a relation unknown to the model.
+    """Scores by k, and the number of rows left out: without a gold proof, or with an unknown relation.
 
-    `seed` decides the random controls.
+    `seed` sets the random controls.
     """
     relations = check_model(model)[0].relations
     usable = [story for story in stories if story.proof and labelled_edges(story, relations) is not None]
@@ -194,9 +194,9 @@ def _score_proof(explanation: Explanation, gold: frozenset[Triangle], rules: set
 
 
 def _known_rules(explanation: Explanation, rules: set[Rule]) -> int:
-    """How many steps read as a rule; a step that a proof uses twice is one step, known if any of its readings is.
+    """Count the steps that read as a rule; a step used twice counts once, if any of its readings does.
 
-    Rules have no name for an edge that was told the other way round: a step from such a one is none.
+    Rules have no name for an edge told the other way round, so a step from such an edge never counts.
     """
     known = set()
     for step in explanation.proof.steps() if explanation.proof else ():
@@ -207,16 +207,16 @@ def _known_rules(explanation: Explanation, rules: set[Rule]) -> int:
 
 
 def random_strengths(traced: TracedStories, chance: random.Random) -> Tensor:
-    """Strengths that make the search find a random proof."""
+    """Random strengths, with which the search finds a random proof."""
     generator = torch.Generator().manual_seed(chance.getrandbits(60))
     return torch.rand(traced.trace.strengths.shape, generator=generator)
 
 
 def balanced_proof(story: Story, leaves: Tensor, layers: int) -> Derivation | None:
-    """The chain of told edges split in the middle, and so on with both halves, each composed as early as can be.
+    """Halve the chain of told edges recursively, and compose each part as early as possible.
 
-    The chain is that of the story where all its edges lead to the answer one by one, else a shortest path along the
-    leaves, bool (n, n). None where there is no chain, or one too long for so many layers.
+    The chain is the story itself if its edges form a walk, else a shortest path along the leaves, bool (n, n).
+    None if there is no chain, or one too long for the layers.
     """
     if is_walk(story):
         chain: list[int] | None = [story.query[0], *(end for _, end in story.edges)]
@@ -236,7 +236,7 @@ def balanced_proof(story: Story, leaves: Tensor, layers: int) -> Derivation | No
 
 
 def other_triangles(named: Iterable[Triangle], n: int, chance: random.Random) -> frozenset[Triangle]:
-    """As many triangles that are not named: other pivots for the same edges, or where none is left, for any edge."""
+    """As many triangles that are not named: other pivots for the same edges, or, if none is left, for any edge."""
     named = sorted(named)
     taken = set(named)
     for start, _, end in named:
@@ -251,14 +251,14 @@ def other_triangles(named: Iterable[Triangle], n: int, chance: random.Random) ->
 
 
 def uniform_agreement(named: Iterable[Triangle], gold: Iterable[Triangle], n: int) -> float:
-    """The gold steps to expect where each composed edge gets any of its n - 2 pivots (n - 1 for a self-edge)."""
+    """The expected gold steps if each composed edge gets any of its n - 2 pivots (n - 1 for a self-edge)."""
     edges = [(start, end) for start, _, end in gold]
     return sum(edges.count((start, end)) / (n - 2 + (start == end)) for start, _, end in named)
 
 
 @torch.no_grad()
 def answers_without(model: TaskModel, stories: Sequence[Story], removed: Sequence[Iterable[Triangle]]) -> list[str]:
-    """What the model answers without these triangles, for stories of one size."""
+    """The model's answers without these triangles, for stories of one size."""
     relation_model, encoder = check_model(model)
     labels = graph_labels(relation_model, stories)
     n = labels.shape[-1]

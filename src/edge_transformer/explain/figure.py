@@ -1,6 +1,6 @@
-"""The figure of an explanation: told edges solid, the query and composed edges dashed, and the triangles between.
+"""The figure of an explanation: told edges solid, the query and composed edges dashed, triangles filled.
 
-Lengths are inches throughout: the figure grows with the number of people, so that names and labels keep their size.
+Lengths are in inches: the figure grows with the number of nodes, so that names and labels keep their size.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ CAPTION = (
 STEP_COLOURS = tuple(COLOURS[number] for number in (0, 2, 3, 4, 5))
 QUERY_COLOUR = COLOURS[1]
 NAME_SIZE, LABEL_SIZE = 10.0, 8.5  # points
-FROM_ANGLE, TO_ANGLE = math.radians(205), math.radians(-25)  # of the arc that people stand on
+FROM_ANGLE, TO_ANGLE = math.radians(205), math.radians(-25)  # of the arc that nodes stand on
 LEAST_RADIUS = 2.2
 LEAST_SIDE = 3.9  # half the width of the caption
 ARROW = 1.0  # between the boxes of neighbours
-BEND = 0.12  # of lines that might lie on others, in their lengths
-BESIDE = 0.14  # from a line to a label that stands beside it
-LINE_BOX = (0.06, 0.06)  # what a point of a line takes of the room for labels
+BEND = 0.12  # of lines that might overlap, as a fraction of their lengths
+BESIDE = 0.14  # from a line to a label beside it
+LINE_BOX = (0.06, 0.06)  # room that a point of a line takes
 SECOND_CHOICE = 0.008  # square inches
 
 
 def draw_explanation(explanation: Explanation) -> Figure:
     """Draw the graph in an arc from the first node of the query to the second, with the proof inside it.
 
-    The stronger a triangle, the wider its edge and the darker its face; its layer, strength and weight stand in it.
+    Stronger triangles have wider edges and darker faces; the face shows layer, strength and weight.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -83,11 +83,11 @@ def draw_explanation(explanation: Explanation) -> Figure:
             picture.draw_line(line)
         for step, colour in steps.items():
             picture.draw_triangle(step, colour, curves)
-        for line in lines:  # labels avoid lines and each other, so that all lines must be there
+        for line in lines:  # labels avoid lines and each other, so lines are drawn first
             picture.write_label(line)
         start, end = (story.names[node] for node in story.query)
         title = f"{start} -{explanation.answer}-> {end}"
-        if explanation.reading.second:  # else the label of the query says it all
+        if explanation.reading.second:  # which the label of the query does not show
             title += f"  {explanation.reading.likelihood()}"
         axes.text(-side, top, title, fontsize=11.5, fontweight="bold", va="bottom")
         letters = int(2 * side * 72 / (0.55 * LABEL_SIZE))  # that a line has room for
@@ -119,7 +119,7 @@ class _Curve(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """How an edge is drawn."""
+    """An edge to draw."""
 
     edge: Edge
     curve: _Curve
@@ -138,7 +138,7 @@ class _Picture:
         self.lines: dict[_Line, np.ndarray] = {}  # their points, (points, 2), each the middle of a LINE_BOX
 
     def draw_line(self, line: _Line) -> None:
-        """An arrow; nothing for a self-edge."""
+        """Draw an arrow; nothing for a self-edge."""
         from matplotlib.patches import FancyArrowPatch
 
         curve = line.curve
@@ -162,7 +162,7 @@ class _Picture:
         self.lines[line] = _columns(curve.at(point / points) for point in range(1, points))
 
     def write_label(self, line: _Line) -> None:
-        """On the line, or outside between neighbours on the arc; beside it where that is full; above a self-edge."""
+        """Write on the line, outside it between neighbours, beside it if that is full, or above a self-edge."""
         start, end, bend = line.curve
         if start == end:
             self.write(line.label, [(start[0], start[1] + 0.3 + 0.2 * number) for number in range(4)], line.colour)
@@ -173,11 +173,11 @@ class _Picture:
         self.write(line.label, [*outside, *along], line.colour, second=inside, own=line)
 
     def are_neighbours(self, start: Point, end: Point) -> bool:
-        """On the arc."""
+        """Whether two places are neighbours on the arc."""
         return math.dist(start, end) < 1.1 * min(math.dist(self.places[0], place) for place in self.places[1:])
 
     def draw_triangle(self, step: Claim, colour: str, curves: dict[Edge, _Curve]) -> None:
-        """The face between the curves of its three edges, and its layer, strength and weight."""
+        """Draw the face between the curves of its edges, with layer, strength and weight."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -207,9 +207,9 @@ class _Picture:
         bold: bool = False,
         own: _Line | None = None,
     ) -> None:
-        """Write at the first spot that is free but for the label's own line, else at the one that covers least.
+        """Write at the first spot that is free except for the label's own line, else at the one that covers least.
 
-        Those of `second` choice must cover clearly less.
+        A spot of `second` must cover clearly less to be chosen.
         """
         from matplotlib.colors import to_rgb
 
@@ -240,7 +240,7 @@ class _Picture:
         )
 
     def shrink(self, node: int, towards: Point) -> float:
-        """The points from the middle of a node's box to its border."""
+        """The distance, in points, from the middle of a node's box to its border."""
         (x, y), (width, height) = self.places[node], self.boxes[node]
         far = math.dist((x, y), towards) or 1.0
         across, up = abs(towards[0] - x) / far, abs(towards[1] - y) / far
@@ -249,7 +249,7 @@ class _Picture:
 
 
 def _beside(spot: Point, label: str, side: float) -> Point:
-    """Where a label has its spot on its border: outwards (1) or inwards (-1), as seen from the middle of the arc."""
+    """The place of a label beside a spot: outwards (1) or inwards (-1) from the middle of the arc."""
     (x, y), (width, height) = spot, _box(label, LABEL_SIZE)
     far = math.hypot(x, y) or 1.0
     move = side * (BESIDE + abs(x / far) * (width - height) / 2)
@@ -257,12 +257,12 @@ def _beside(spot: Point, label: str, side: float) -> Point:
 
 
 def _columns(pairs: Iterable[Point]) -> np.ndarray:
-    """Points or sizes as (pairs, 2), also where there are none."""
+    """Points or sizes as (pairs, 2), also if there are none."""
     return np.array(list(pairs), dtype=float).reshape(-1, 2)
 
 
 def _covered(box: Box, middles: np.ndarray, sizes: np.ndarray) -> float:
-    """The area that a box shares with others, (boxes, 2) each; all at once, as a large graph has tens of thousands."""
+    """The area that a box shares with other boxes, given by middles and sizes, (boxes, 2)."""
     (x, y), (width, height) = box
     across = (width + sizes[:, 0]) / 2 - abs(x - middles[:, 0])
     near = np.flatnonzero(across > 0)
@@ -271,12 +271,12 @@ def _covered(box: Box, middles: np.ndarray, sizes: np.ndarray) -> float:
 
 
 def _box(text: str, size: float) -> Point:
-    """About how wide and high a text is with some room around it."""
+    """The approximate width and height of a text with a margin."""
     return (0.6 * len(text) * size + 7) / 72, (1.2 * size + 6) / 72
 
 
 def _steps(explanation: Explanation) -> dict[Claim, str]:
-    """The composed claims, the query first, each triangle once, with a colour for each."""
+    """The composed claims with colours, the query first, each triangle once."""
     steps: dict[tuple[int, int | None, int], Claim] = {}
     for step in explanation.proof.steps() if explanation.proof else ():
         steps.setdefault((step.start, step.pivot, step.end), step)
@@ -291,7 +291,7 @@ def _leaves(claim: Claim | None) -> Iterable[Claim]:
 
 
 def _curves(story: Story, steps: Iterable[Claim], places: list[Point]) -> dict[Edge, _Curve]:
-    """Told edges are straight, or bent apart where both ways are told; composed ones are bent to the inside."""
+    """Curves of edges: told ones straight, or bent apart if both directions are told; composed ones bent inwards."""
     curves: dict[Edge, _Curve] = {}
 
     for start, end in dict.fromkeys(story.edges):
@@ -309,15 +309,15 @@ def _curves(story: Story, steps: Iterable[Claim], places: list[Point]) -> dict[E
 
 
 def _radius(people: int, widest: float) -> float:
-    """Large enough for an arrow between the boxes of neighbours."""
+    """The radius of the arc, with room for an arrow between neighbours."""
     gap = (FROM_ANGLE - TO_ANGLE) / max(1, people - 1)
     return max(LEAST_RADIUS, (widest + ARROW) / (2 * math.sin(gap / 2)))
 
 
 def _arc(story: Story) -> list[Point]:
-    """A place for each node on an open circle, in the order in which a walk along told edges meets it.
+    """A place for each node on the arc, in the order of a walk along told edges.
 
-    The walk starts at the first node of the query, whose second node stands last.
+    The walk starts at the first node of the query; the second node stands last.
     """
     first, last = story.query
     order: list[int] = []

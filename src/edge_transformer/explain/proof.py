@@ -1,10 +1,10 @@
-"""From the traces of a model to the proof of an answer: which edges it was put together from, down to told ones.
+"""The proof of an answer from the trace of a model: the edges that it was composed from, down to told ones.
 
-Layer by layer an edge (i, j) is either carried on or composed from (i, l) and (l, j) as they were one layer below. Of
-all ways to derive the query edge from told edges, the proof is the one with the largest product of strengths (see
-`trace`); carrying on costs nothing. Dynamic programming finds it, for many graphs at once.
+Each layer either carries an edge (i, j) on or composes it from (i, l) and (l, j) of the layer below. Of all derivations
+of the query edge from told edges, the proof is the one with the largest product of strengths (see `trace`); carrying
+on costs nothing. Dynamic programming finds it, for many graphs at once.
 
-A model with `inverse_edges` reads each told edge from both ends, so that its proofs may end in told edges from either.
+A model with `inverse_edges` reads each told edge from both ends, so its proofs may use it in both directions.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ..tasks.relations.model import RelationModel, labelled_edges
 from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
 from .trace import trace
 
-MAX_NODES = 64  # beyond, n^3 triangles in every layer are too many to keep
+MAX_NODES = 64  # the trace keeps n^3 triangles in every layer
 BATCH_TRIANGLES = 100_000
 TOP_PIVOTS = 5
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """How an edge follows from told ones: it is one of them, or a layer composes it from two others."""
+    """The derivation of an edge: it is told, or a layer composes it from two others."""
 
     start: int
     end: int
-    layer: int = 0  # where it is composed, counted from 1; 0 where told
-    premises: tuple[Derivation, ...] = ()  # none where told, else those to the pivot and from it
+    layer: int = 0  # where it is composed, counted from 1; 0 if told
+    premises: tuple[Derivation, ...] = ()  # none if told, else the edges to and from the pivot
 
     @property
     def triangle(self) -> Triangle:
-        """Of a composed edge."""
+        """The triangle of a composed edge."""
         return self.start, self.premises[0].end, self.end
 
     def steps(self) -> Iterator[Derivation]:
@@ -54,7 +54,7 @@ class Derivation:
 
 
 def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
-    """Why the model answers what it answers for a graph such as
+    """Explain the model's answer for a graph such as
 
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
     """
@@ -63,7 +63,7 @@ def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
 
 
 def explain_stories(model: TaskModel, stories: Sequence[Story]) -> list[Explanation]:
-    """The same for many stories, whose relations the model must know."""
+    """Explain the answers for stories, whose relations the model must know."""
     relation_model, encoder = check_model(model)
     results: dict[int, Explanation] = {}
     for rows in equal_sizes(stories):
@@ -74,7 +74,7 @@ def explain_stories(model: TaskModel, stories: Sequence[Story]) -> list[Explanat
 
 
 def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
-    """The model and its encoder, where they are of the kind that has triangles to show."""
+    """Check that a model has triangles to show; returns it with its encoder."""
     if not isinstance(model, RelationModel):
         raise UserError(f"explain: found a {type(model).__name__}; expected a model that labels the query of a graph")
     if not isinstance(model.encoder, EdgeTransformer):
@@ -84,7 +84,7 @@ def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
 
 
 def equal_sizes(stories: Sequence[Story]) -> Iterator[list[int]]:
-    """The numbers of the stories in batches of equal n, none too large."""
+    """The numbers of the stories, in batches of equal n and bounded size."""
     by_size: dict[int, list[int]] = defaultdict(list)
     for number, story in enumerate(stories):
         if story.size > MAX_NODES:
@@ -111,7 +111,7 @@ def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
 
 @torch.no_grad()
 def read_edges(model: RelationModel, encoder: EdgeTransformer, states: Tensor) -> Tensor:
-    """What the trained head would answer for every edge: (..., dim) -> (..., answers) probabilities."""
+    """The head's answers for edges: (..., dim) -> (..., answers) probabilities."""
     return model.head.classify(encoder.final_norm(states)).float().softmax(-1)
 
 
@@ -119,17 +119,17 @@ def best_pivots(scores: Tensor, told: Tensor) -> Tensor:
     """The best derivation of every edge that has one.
 
     Args:
-        scores: (layers, B, n, n, n), the logarithm of each triangle's strength, below 0.
+        scores: (layers, B, n, n, n), the logarithm of each triangle's strength.
         told: bool (B, n, n), the edges of the graph.
 
     Returns:
-        (layers, B, n, n): the pivot through which the layer composes the edge, or -1 where it carries on what there is.
-        Of equal pivots the first counts, and of equal layers the lowest.
+        (layers, B, n, n): the pivot through which the layer composes the edge, or -1 if it carries the edge on.
+        The first of equal pivots counts, and the lowest of equal layers.
     """
-    # (i, i, j) and (i, j, j) compose nothing and are never chosen: they need (i, j) itself, which is better carried on.
+    # (i, i, j) and (i, j, j) are never chosen: they need (i, j) itself, and carrying it on scores higher.
     best = torch.zeros_like(scores[0, ..., 0]).masked_fill(~told, -torch.inf)  # (B, n, n)
     pivots = []
-    for score in scores.clamp_min(-1e4):  # a strength of 0 is a bad way, not an impossible one
+    for score in scores.clamp_min(-1e4):  # a strength of 0 is bad, but not impossible
         ways = score + best[:, :, :, None] + best[:, None, :, :]  # (B, i, l, j)
         composed, pivot = ways.max(dim=2)
         better = composed > best
@@ -139,7 +139,7 @@ def best_pivots(scores: Tensor, told: Tensor) -> Tensor:
 
 
 def derivation(pivots: Tensor, told: Tensor, query: tuple[int, int]) -> Derivation | None:
-    """The derivation of the query from `best_pivots` of one graph, (layers, n, n); None where there is none."""
+    """The derivation of the query, if any, from the `best_pivots` of one graph, (layers, n, n)."""
     table, leaves = pivots.tolist(), told.tolist()
 
     def follow(start: int, end: int, layer: int) -> Derivation | None:
@@ -157,7 +157,7 @@ def derivation(pivots: Tensor, told: Tensor, query: tuple[int, int]) -> Derivati
 
 
 class TracedStories:
-    """Stories of one size and what the model did with them: proofs are found here, and read with its head."""
+    """Stories of one size with their trace: finds proofs, and reads them with the model's head."""
 
     def __init__(self, model: RelationModel, encoder: EdgeTransformer, stories: Sequence[Story]) -> None:
         self.stories, self.answers, self.layers = stories, list(model.answers), encoder.config.layers
@@ -165,18 +165,18 @@ class TracedStories:
         with answering(model):
             self.trace = trace(encoder, model.input(labels))
             self.probabilities = read_edges(model, encoder, self.trace.states)
-        self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that a proof may end in
+        self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that may be leaves of a proof
         if model.options.inverse_edges:
             self.leaves = self.leaves | self.leaves.transpose(1, 2)
 
     def best_proofs(self, strengths: Tensor | None = None) -> list[Derivation | None]:
-        """The strongest proof of each query, by the strengths of the trace or by others of their shape."""
+        """The strongest proof of each query, by the strengths of the trace or by the given ones."""
         strengths = self.trace.strengths if strengths is None else strengths.to(self.leaves.device)
         pivots = best_pivots(strengths.log(), self.leaves)
         return [derivation(pivots[:, row], self.leaves[row], story.query) for row, story in enumerate(self.stories)]
 
     def explanation(self, row: int, proof: Derivation | None) -> Explanation:
-        """The answer for a story with this proof of it."""
+        """The explanation of a story with this proof."""
         start, end = self.stories[row].query
         reading = self._reading(row, start, end, self.layers)
         layers = tuple(self._layer(row, start, end, number) for number in range(1, self.layers + 1))
@@ -184,7 +184,7 @@ class TracedStories:
         return Explanation(self.stories[row], reading, claim, layers)
 
     def _claim(self, row: int, proof: Derivation, read_after: int) -> Claim:
-        """What a derivation claims, composed edges as the head reads them after this layer."""
+        """The claim of a derivation; the head reads composed edges after layer `read_after`."""
         start, end = proof.start, proof.end
         if not proof.premises:
             told = dict(zip(self.stories[row].edges, self.stories[row].relations, strict=True))

@@ -1,7 +1,7 @@
 """A forward pass that keeps what the fast path never stores: the weight of every triangle in every layer.
 
-It follows the plain equations of `ops.einsum` and gives the same numbers as the model's own forward pass.
-Triangles can be taken away, to see what the answer owes to them.
+It follows the equations of `ops.einsum` and gives the same numbers as the model's own forward pass. Triangles can be
+removed, to see their effect on the answer.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from torch import Tensor
 from ..nn.encoder import EdgeTransformer
 from ..nn.layer import EdgeTransformerLayer, TriangularAttention
 
-CHUNK = 1 << 23  # numbers computed at once where n^3 vectors are needed: bounds memory
+CHUNK = 1 << 23  # floats computed at once in n^3 vectors, to bound memory
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What the layers did. Triangles (i, l, j) are indexed in this order; l is the pivot."""
+    """States and triangles of all layers. Triangles (i, l, j) are indexed in this order; l is the pivot."""
 
     states: Tensor  # (layers + 1, B, n, n, dim): before the first layer, and after each
-    weights: Tensor  # (layers, B, n, n, n, heads): attention weights, which add up to 1 over l
+    weights: Tensor  # (layers, B, n, n, n, heads): attention weights, which sum to 1 over l
     strengths: Tensor  # (layers, B, n, n, n): between 0 and 1, see `_strengths`
 
 
@@ -46,7 +46,7 @@ def run(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) 
     """The final states `[B, n, n, dim]`, before the final norm.
 
     `removed` is bool `[B, n, n, n]`: triangle (i, l, j) gets no weight in any layer, and the weights of the other
-    pivots of edge (i, j) add up to 1 again. An edge without any pivot left gets no update from the attention.
+    pivots of edge (i, j) sum to 1 again. An edge without any pivot left gets no update from the attention.
     """
     for depth in range(encoder.config.layers):
         layer = encoder.layer(depth)
@@ -79,9 +79,9 @@ def _mix(attention: TriangularAttention, parts: Tensor, weights: Tensor) -> Tens
 def _strengths(layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts: Tensor, weights: Tensor) -> Tensor:
     """How much a triangle adds to the state of its edge: c / (c + x), (B, n, n, n).
 
-    c is the length of what the triangle adds, all heads together and through the output projection, and x the length of
-    the state that it is added to. A weight alone does not tell: the value behind a large weight may be small, and an
-    edge that has nothing to learn must still spread its weights over some pivots.
+    c is the norm of what the triangle adds, over all heads and after the output projection; x is the norm of the state
+    that it is added to. A weight alone does not tell: its value may be small, and the weights of an edge sum to 1 even
+    if it has nothing to learn.
     """
     batch, n, _, dim = edges.shape
     output = layer.attention.output.weight

@@ -1,4 +1,4 @@
-"""Writing files so that nothing half-written ever replaces something good."""
+"""Atomic file writes, file locks and fingerprints."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..errors import UserError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks; there, two processes in one folder or file are the user's to avoid
+except ImportError:  # Windows has no such locks: users must keep two processes from writing to one file
     fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Give a path beside `path` to write to, and move it into place when the block ends without an error.
+    """Yield a temporary path beside `path`; move it into place when the block ends without an error.
 
-    The data reaches the disk before the rename, so a crash leaves either the old file or the whole new one.
+    The data reaches the disk before the rename: a crash leaves the old file or the whole new one.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -43,10 +43,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_together(folder: str | Path) -> Iterator[Callable[[str], Path]]:
-    """The same for several files of a folder: a function that gives for each name a path to write to.
+    """Yield a function from file name to temporary path; move all files into place when the block ends.
 
-    All are moved into place at the end, one right after the other, so that an error or Ctrl-C on the way changes none.
-    Folders that were made for them are gone again then.
+    An error or Ctrl-C inside the block changes no file, and removes the folders that were made for them.
     """
     made: set[Path] = set()
     try:
@@ -66,16 +65,13 @@ def replacing_together(folder: str | Path) -> Iterator[Callable[[str], Path]]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a whole text file, atomically."""
+    """Write a text file atomically."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
 
 
 def obstacle(path: str | Path) -> str | None:
-    """What would keep `replacing` from writing to a path, to be told before the work is done; None where nothing would.
-
-    Nothing is left behind: folders that are missing are for `replacing` to make.
-    """
+    """Say what would keep `replacing` from writing to a path; None where nothing would. Makes no file or folder."""
     target = Path(path)
     folder = next(parent for parent in target.parents if os.path.lexists(parent))
     try:
@@ -90,9 +86,9 @@ def obstacle(path: str | Path) -> str | None:
 
 
 def check_writable(option: str, path: str | Path | None, first: str | Path | None = None) -> None:
-    """Refuse a file that an option names and that could not be written, before the work is done for it.
+    """Refuse an option's file that cannot be written, before any work is done.
 
-    `first` is the first file that will be written, where the option names several at once.
+    `first` is the first file to be written, where the option names several.
     """
     what = None if path is None else obstacle(first or path)
     if what:
@@ -100,7 +96,7 @@ def check_writable(option: str, path: str | Path | None, first: str | Path | Non
 
 
 def lock(path: str | Path) -> BaseFileLock | None:
-    """Take a lock that lasts until it is released or the process ends; None where another holds it."""
+    """Take a lock until it is released or the process ends; None where another process holds it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     held = FileLock(path, timeout=0)
@@ -113,7 +109,7 @@ def lock(path: str | Path) -> BaseFileLock | None:
 
 @contextmanager
 def locked(handle: int, *, exclusive: bool) -> Iterator[None]:
-    """Wait for the lock of an open file and hold it for the time of a block, where its file system has locks."""
+    """Wait for the lock of an open file and hold it during a block, where its file system has locks."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
@@ -126,7 +122,7 @@ def locked(handle: int, *, exclusive: bool) -> Iterator[None]:
 
 
 def fingerprint(paths: Iterable[Path]) -> str:
-    """A short hash of files: their names and their bytes, whatever folder they lie in."""
+    """A short hash of the names and bytes of files, independent of their folder."""
     digest = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
@@ -135,7 +131,7 @@ def fingerprint(paths: Iterable[Path]) -> str:
 
 
 def _new_file(folder: Path, name: str) -> Path:
-    """An empty file in a folder, hidden, that is to become the one of this name."""
+    """Make an empty hidden file, to be renamed to `name`."""
     handle, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".tmp")
     os.close(handle)
     return Path(path)
@@ -148,5 +144,5 @@ def _umask() -> int:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a JSON file, atomically."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Progress bars: on anything that takes more than a moment, silent where there is no terminal."""
+"""Progress bars, in terminals and notebooks only, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _silent = False
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Nothing is shown for the time of a block."""
+    """Show nothing during a block."""
     global _silent
     before, _silent = _silent, True
     try:
@@ -26,13 +26,13 @@ def silent() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """A line on standard error, where the first of several processes says it for all."""
+    """Print a line on standard error; of several processes, only the first prints."""
     if not _silent and os.environ.get("RANK", "0") == "0":
         console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 class Bar:
-    """One bar of known or unknown length. `Bar.advance` can be given to anything that reports progress."""
+    """One progress bar. Pass `Bar.advance` to anything that reports progress."""
 
     _INTERVAL = 0.1  # seconds between redraws, so that fast loops do not pay for the bar
 
@@ -41,7 +41,7 @@ class Bar:
         self._waiting, self._drawn, self._note = 0, 0.0, ""
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
-        """Count further; `note` is shown behind the bar."""
+        """Count further; `note` is shown after the bar."""
         self._waiting += count
         now = time.monotonic()
         if now - self._drawn >= self._INTERVAL:
@@ -52,7 +52,7 @@ class Bar:
 
 @contextmanager
 def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[Bar]:
-    """A progress bar for the time of a block; gone when it ends."""
+    """Show a progress bar during a block; without `total` it only counts."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),  # it may be the name of a file

@@ -1,7 +1,7 @@
 """Finished runs as lines of JSON: one `Record` a line, in results/records/*.jsonl.
 
-Everything the report says comes from these lines, so they are checked when written and checked again when read.
-Several runs may append to one file at the same time.
+Reports are made of these lines, so they are checked when written and when read. Several runs may append to one file at
+the same time.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,15 +44,16 @@ class Record:
     versions: dict[str, str]  # "torch": "2.13.0"
     command: str
     finished: str  # ISO 8601
-    settings: dict[str, Any] = field(default_factory=dict)  # all of them, those that were defaults too
-    cpu_minutes: float | None = None  # of all threads of one process; None where they were not counted
+    settings: dict[str, Any] = field(default_factory=dict)  # all of them, defaults included
+    cpu_minutes: float | None = None  # of all threads; None where not counted
+    commit: str | None = None  # of the code that trained; None where not known
 
     def __post_init__(self) -> None:
         problem = _find_problem(vars(self))
         if problem is not None:
             found, expected = problem
             raise UserError(f"cannot make a record of this run: found {found}; expected {expected}")
-        for name in ("data", "overrides", "versions", "settings"):  # copies: nobody changes a record from outside
+        for name in ("data", "overrides", "versions", "settings"):  # copies, so that callers cannot change a record
             object.__setattr__(self, name, deepcopy(getattr(self, name)))
         object.__setattr__(self, "metrics", {name: float(value) for name, value in self.metrics.items()})
         object.__setattr__(self, "minutes", float(self.minutes))
@@ -59,7 +61,7 @@ class Record:
 
     @property
     def key(self) -> Key:
-        """Hashable identity of the run: two records with the same key are of the same run, done twice."""
+        """Hashable identity of the run; a repeated run has the same key."""
         data = {name: value for name, value in self.data.items() if name != "name"}
         settings = self.settings or {"preset": self.preset, "overrides": self.overrides, "data": data}
         others = (self.data.get(name, "") for name in ("valid_fingerprint", "tested_fingerprint"))
@@ -68,26 +70,26 @@ class Record:
 
     @property
     def finished_at(self) -> datetime:
-        """`finished` as a time; without a zone it is taken as UTC."""
+        """`finished` as a time, in UTC where it names no zone."""
         time = datetime.fromisoformat(self.finished)
         return time if time.tzinfo else time.replace(tzinfo=UTC)
 
     def to_json(self) -> str:
-        """The record as one line, without its end."""
+        """The record as one line, without line end."""
         return canonical_json(asdict(self), sort_keys=False)
 
 
 def run_key(task: str, fingerprint: str, settings: Mapping[str, Any], seed: int) -> Key:
-    """`Record.key` of a run that is still to be done, so that finished ones can be skipped.
+    """`Record.key` of a run that is still to be done, so that finished runs can be skipped.
 
-    All settings count, not the name of the preset they came from: a preset that was changed makes a different run.
-    The name of the data does not count: the same files in another folder are the same data.
+    All settings count, but neither the preset's name nor the folder's: a changed preset makes a different run, a moved
+    folder does not.
     """
     return task, fingerprint, canonical_json(settings), seed
 
 
 def joint_fingerprint(*fingerprints: str) -> str:
-    """What `run_key` takes where validation or test rows come from a folder of their own, with a fingerprint too."""
+    """Fingerprint for `run_key` where validation or test rows come from folders of their own."""
     return " ".join(filter(None, fingerprints))
 
 
@@ -99,9 +101,9 @@ def scored_elsewhere(
     command: str,
     scored: str | None = None,
 ) -> Record:
-    """The record of a trained model's scores on other test rows than its record has, or as predicted in another way.
+    """The record of a trained model's scores on other test rows, or with another way of predicting.
 
-    `rows` names them for people, `fingerprint` tells them apart; `scored` says which of them, where it is not all.
+    `rows` names the test rows for people, `fingerprint` identifies them; `scored` says which ones, where not all.
     """
     about = {name: value for name, value in record.data.items() if name != "scored"}
     return replace(
@@ -118,8 +120,32 @@ def scored_elsewhere(
     )
 
 
+def code_commit(root: Path = Path(__file__).parents[3]) -> str | None:
+    """The git commit of the checkout that holds this package; None where it is installed. Ignores local changes."""
+
+    def text(path: Path) -> str:
+        return path.read_text(encoding="utf-8").strip()
+
+    try:
+        git = root / ".git"
+        if git.is_file():  # a worktree: its git folder is elsewhere, and branches are in the main one
+            git = root / text(git).removeprefix("gitdir: ")
+        head = text(git / "HEAD")
+        if head.startswith("ref: "):
+            branch = head.removeprefix("ref: ")
+            common = git / text(git / "commondir") if (git / "commondir").exists() else git
+            if (common / branch).exists():
+                head = text(common / branch)
+            else:
+                packed = re.search(rf"^(\w+) {re.escape(branch)}$", text(common / "packed-refs"), flags=re.MULTILINE)
+                head = packed[1] if packed else ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    return head if re.fullmatch(r"[0-9a-f]{40,64}", head) else None
+
+
 def canonical_json(value: Any, sort_keys: bool = True) -> str:
-    """Equal texts for equal values; unlike Python's equality it keeps 1, 1.0 and True apart."""
+    """Equal texts for equal values; unlike Python's ==, it tells 1, 1.0 and True apart."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
 
 
@@ -129,7 +155,7 @@ def is_fraction(metric: str) -> bool:
 
 
 def is_validation(metric: str) -> bool:
-    """True for "valid" and "valid k=6": scores that recipes are chosen by, which have no place beside the paper's."""
+    """True for "valid" and "valid k=6": scores to choose recipes by, not to compare with the paper's."""
     return metric == "valid" or metric.startswith("valid ")
 
 
@@ -137,10 +163,10 @@ def is_validation(metric: str) -> bool:
 
 
 def append_record(path: str | Path, record: Record) -> None:
-    """Add one line to a file of records and bring it to the disk before returning.
+    """Append a record to a file and flush it to disk; skip a record that the file already has.
 
-    Nothing happens where the file has this very record; the same run done once more is another record. What a crash
-    left behind is put right first: a whole record without its line end gets it, half a record goes.
+    A repeated run is another record. After a crash the last line is repaired first: a whole record gets its line end,
+    half a record is removed.
     """
     line = (record.to_json() + "\n").encode()
     if len(line) > MAX_LINE_BYTES:
@@ -157,7 +183,7 @@ def append_record(path: str | Path, record: Record) -> None:
 
 
 def _has_record(handle: int, path: Path, record: Record) -> bool:
-    """Whether a line of the file holds this record; a broken line is not the matter of the run that is to be added."""
+    """Whether a line of the file holds this record; broken lines are skipped."""
     with open(handle, "rb", closefd=False) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
             with suppress(DataError):
@@ -167,7 +193,7 @@ def _has_record(handle: int, path: Path, record: Record) -> bool:
 
 
 def _append(handle: int, data: bytes) -> None:
-    """One write of everything; a part that got through before the disk was full is taken back."""
+    """Write all bytes at once; undo a partial write, as on a full disk."""
     size = os.fstat(handle).st_size
     try:
         written = os.write(handle, data)
@@ -180,7 +206,7 @@ def _append(handle: int, data: bytes) -> None:
 
 
 def _mend_end(handle: int, path: Path) -> bytes:
-    """Remove an unfinished last line, or answer with the line end that a finished one lacks."""
+    """Remove an unfinished last line, or return the line end that a finished one lacks."""
     size = os.fstat(handle).st_size
     start = max(0, size - MAX_LINE_BYTES)
     os.lseek(handle, start, os.SEEK_SET)
@@ -201,8 +227,8 @@ def _mend_end(handle: int, path: Path) -> bytes:
 def read_records(where: str | Path | Iterable[str | Path]) -> list[Record]:
     """Read files of records, or every *.jsonl of a folder, in the order of names and lines.
 
-    A line that is not a record raises DataError. Only a last line without an end is let go, with a warning: it is
-    what remains of a run that was stopped while it wrote.
+    A line that is not a record raises DataError. Only an unfinished last line, left by a run that was stopped while
+    writing, is skipped with a warning.
     """
     paths = [where] if isinstance(where, str | Path) else list(where)
     return [record for path in paths for file in _files(Path(path)) for record in _read_file(file)]
@@ -217,7 +243,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def latest_runs(records: Iterable[Record]) -> list[Record]:
-    """One record a run: a repeated run counts once, as it came out last. The order of the records does not matter."""
+    """The latest record of each run, whatever the order of the records."""
     in_time = sorted(records, key=lambda record: (record.finished_at, record.to_json()))
     latest = {record.key: record for record in in_time}
     return [latest[key] for key in sorted(latest)]
@@ -276,13 +302,13 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-# Checking: one list of rules for writing and for reading
+# Checking: one table of rules for writing and for reading
 
 Problem = tuple[str, str]  # what was found, what was expected
 
 
 def _is_text(value: Any) -> bool:
-    # half a surrogate pair is legal in JSON and in str, but in no text file
+    # a lone surrogate is legal in JSON and in str, but not in UTF-8
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -298,10 +324,14 @@ def _is_number(value: Any) -> bool:
     return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
 def _is_plain(value: Any, depth: int = 5) -> bool:
-    """A value that JSON and YAML can hold, nested a few levels deep at most."""
+    """Whether JSON and YAML can hold a value, nested a few levels deep at most."""
     if isinstance(value, dict):
-        return depth > 0 and all(_is_text(name) and _is_plain(item, depth - 1) for name, item in value.items())
+        return all(map(_is_text, value)) and _is_plain(list(value.values()), depth)
     if isinstance(value, list):
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
@@ -313,55 +343,51 @@ def _is_time(value: Any) -> bool:
     return False
 
 
-def _is_table(value: Any, accepts: Callable[[Any], bool]) -> bool:
-    return isinstance(value, dict) and all(_is_text(name) and accepts(item) for name, item in value.items())
+def _object(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and _is_plain(value) and all(map(accepts, value.values()))
 
 
-def _is_options(value: Any) -> bool:
-    return isinstance(value, dict) and _is_plain(value)
+def _or_null(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or accepts(value)
 
 
-def _is_data(value: Any) -> bool:
-    return _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint"))
-
+_is_options = _object(_is_plain)
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "task": (_is_name, "a name"),
-    "data": (_is_data, 'an object of plain values with the texts "name" and "fingerprint"'),
+    "data": (
+        lambda value: _is_options(value) and _is_name(value.get("name")) and _is_name(value.get("fingerprint")),
+        'an object of plain values with the texts "name" and "fingerprint"',
+    ),
     "model": (_is_name, "a name"),
     "preset": (_is_name, "a name"),
     "overrides": (_is_options, "an object of plain values"),
     "seed": (_is_integer, "an integer"),
-    "metrics": (lambda value: _is_table(value, _is_number), "an object of finite numbers"),
-    "minutes": (lambda value: _is_number(value) and value >= 0, "a number of minutes"),
-    "cpu_minutes": (
-        lambda value: value is None or (_is_number(value) and value >= 0),
-        "a number of minutes or null",
-    ),
+    "metrics": (_object(_is_number), "an object of finite numbers"),
+    "minutes": (_is_amount, "a number of minutes"),
     "threads": (lambda value: _is_integer(value) and value > 0, "a positive integer"),
-    "versions": (lambda value: _is_table(value, _is_text), "an object of texts"),
+    "versions": (_object(_is_text), "an object of texts"),
     "command": (_is_text, "a text"),
     "finished": (_is_time, "a time in ISO 8601"),
     "settings": (_is_options, "an object of plain values"),
+    "cpu_minutes": (_or_null(_is_amount), "a number of minutes or null"),
+    "commit": (_or_null(_is_name), "a name or null"),
 }
+_OPTIONAL = ("settings", "cpu_minutes", "commit")  # older records have none
 
 
 def _find_problem(value: Any) -> Problem | None:
     """The first thing wrong with the fields of a record, or None."""
     if not isinstance(value, dict):
         return repr(value), "a JSON object"
-    names = [each.name for each in fields(Record)]
-    for name in names:
-        if name not in value:
-            if name in ("settings", "cpu_minutes"):  # older records have none
-                continue
-            return f"no field {name!r}", "the fields " + ", ".join(names)
-        accepts, expected = _RULES[name]
-        if not accepts(value[name]):
+    known = "the fields " + ", ".join(_RULES)
+    for name, (accepts, expected) in _RULES.items():
+        if name not in value and name not in _OPTIONAL:
+            return f"no field {name!r}", known
+        if name in value and not accepts(value[name]):
             return f"{value[name]!r}", f"{expected} as {name!r}"
-    for name in value:
-        if name not in names:
-            return f"an unknown field {name!r}", "the fields " + ", ".join(names)
+    for name in sorted(value.keys() - _RULES.keys()):
+        return f"an unknown field {name!r}", known
     for name, number in value["metrics"].items():
         if is_fraction(name) and not 0 <= number <= 1:
             return f"{number!r} as metric {name!r}", "a fraction between 0 and 1"

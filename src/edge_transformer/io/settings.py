@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses that check themselves, and their way from and to plain dictionaries."""
+"""Settings as frozen dataclasses: checks, and conversion from and to plain dictionaries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_fraction(settings: object, *names: str) -> None:
 
 
 def require_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Refuse a value outside the choices."""
     if getattr(settings, name) not in choices:
         raise ValueError(f"{name}={getattr(settings, name)!r} is not known; choose one of {list(choices)}")
 
@@ -40,7 +40,7 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as the lists that JSON makes of them."""
+    """Turn tuples into lists, as JSON does."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -71,7 +71,7 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
-    """Check a plain value against a type hint; lists become tuples, whole numbers become floats where one is wanted."""
+    """Check a plain value against a type hint; convert lists to tuples, and integers to floats where needed."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         options = get_args(hint)
@@ -85,7 +85,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if isinstance(value, list | tuple):
             item_hint = get_args(hint)[0]
             places = [f"{where}, entry {number}" for number in range(1, len(value) + 1)]
-            if not dataclasses.is_dataclass(item_hint):  # a plain value is found without counting
+            if not dataclasses.is_dataclass(item_hint):  # the error quotes a plain value
                 places = [where] * len(value)
             return tuple(_convert(item, item_hint, place) for item, place in zip(value, places, strict=True))
     elif dataclasses.is_dataclass(hint):
@@ -107,7 +107,7 @@ _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def _describe(hint: Any) -> str:
-    """A type as a person who writes a YAML file would call it."""
+    """A type in the words of a YAML file."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     if get_origin(hint) is tuple:

@@ -1,4 +1,4 @@
-"""Lines of text from a stream as they arrive, and answers to them: many at a time, at once, and in their order."""
+"""Read lines from a stream as they arrive, and answer them in batches, promptly and in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 def never() -> bool:
-    """No pause: all items are there, as in a list or a file."""
+    """Never wait: all items are there, as in a list or a file."""
     return False
 
 
@@ -36,10 +36,10 @@ def answered(
     budget: int,
     pausing: Callable[[], bool] = never,
 ) -> Iterator[Answer]:
-    """The answers to items that may still be arriving, in their order.
+    """Yield the answers, in order, to items that may still be arriving.
 
-    Items are collected until they cost more than the budget, which bounds memory, or `pausing` says that the next one
-    is not there yet, so that nobody waits for it. Items before a broken one are answered before its error is raised.
+    Items are answered together once they cost more than the budget, which bounds memory, or once `pausing` says that
+    the next one is not there yet. Items before a broken one are answered before its error is raised.
     """
     waiting: list[Item] = []
     spent = 0
@@ -59,7 +59,7 @@ def answered(
 
 
 def read_json_lines(lines: Iterable[str], source: str | Path) -> Iterator[tuple[int, Any]]:
-    """The values of lines of JSON with their line numbers; blank lines are passed over."""
+    """Yield (line number, value) for lines of JSON; blank lines are skipped."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
@@ -72,19 +72,18 @@ def read_json_lines(lines: Iterable[str], source: str | Path) -> Iterator[tuple[
 
 
 class ArrivingLines(Iterator[str]):
-    """The lines of a stream of UTF-8, without a mark at its beginning, and whether the next one is already there.
+    """The lines of a UTF-8 stream, without byte order mark, and whether the next one is already there.
 
-    A line of more than MAX_BYTES is a `DataError`, raised without waiting for its end, which may never come. Who goes
-    on after that gets the line behind it.
+    A line of more than MAX_BYTES raises `DataError` without waiting for its end. Iteration can go on after it.
     """
 
     def __init__(self, stream: BufferedIOBase, name: str = "standard input") -> None:
         self._stream, self._name = stream, name
-        self._lines: deque[bytes] = deque()  # that have arrived: whole, or too long to wait for their end
+        self._lines: deque[bytes] = deque()  # complete, or too long to wait for their end
         self._start = bytearray()  # of the line that is still arriving
-        self._number = 0  # of the line that was given last
+        self._number = 0  # of the line returned last
         self._ended = False
-        self._passing = False  # over the rest of a line that was too long
+        self._passing = False  # skipping the rest of a line that was too long
 
     def __next__(self) -> str:
         while not self._lines:
@@ -101,11 +100,11 @@ class ArrivingLines(Iterator[str]):
         return line.decode()
 
     def pausing(self) -> bool:
-        """Whether the stream may let us wait for the next line; blank ones do not count, as they ask nothing."""
+        """Whether the next line may still have to arrive; blank lines do not count."""
         return not any(line.strip() for line in self._lines)
 
     def _receive(self) -> None:
-        """Take what has arrived, up to CHUNK_BYTES; waits only where nothing has."""
+        """Read what has arrived, up to CHUNK_BYTES; wait only where nothing has."""
         chunk = self._stream.read1(CHUNK_BYTES)
         self._ended = not chunk
         if self._passing:
@@ -125,15 +124,15 @@ class ArrivingLines(Iterator[str]):
 
 @contextmanager
 def open_lines(source: Path | None, expected: str) -> Iterator[ArrivingLines]:
-    """The lines of a file, or of standard input for None and "-"; `expected` says in errors what they should hold."""
+    """Open a file, or standard input for None and "-"; errors say what content was `expected`."""
     if source in (None, STANDARD_INPUT):
-        if sys.stdin is None:  # closed by who started us
+        if sys.stdin is None:  # closed by the parent process
             raise UserError(f"standard input: closed; expected {expected}, one a line")
         yield ArrivingLines(cast(BufferedIOBase, sys.stdin.buffer), name_of(source))
         return
     assert source is not None
     try:
-        file = open(source, "rb")  # noqa: SIM115 - closed below; what happens there is not our error
+        file = open(source, "rb")  # noqa: SIM115 - closed below, outside of this try
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from error
     with file:
@@ -141,12 +140,12 @@ def open_lines(source: Path | None, expected: str) -> Iterator[ArrivingLines]:
 
 
 def name_of(source: Path | None) -> str:
-    """What errors call the source of lines."""
+    """The name of a source of lines in errors."""
     return "standard input" if source in (None, STANDARD_INPUT) else str(source)
 
 
 def json_line(value: Any) -> str:
-    """JSON that standard output can show: readable where its encoding has all the letters, escaped where not."""
+    """JSON for standard output, escaped where its encoding lacks a letter."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -159,9 +158,9 @@ _JSON = re.compile(r'\s*([{\[]\s*"|\{\s*\}\s*$|\[\s*\]\s*$)')
 
 
 def text_or_json(line: str, source: str | Path, number: int) -> Any:
-    """What a line of input says: JSON where it begins as an object or a list of texts does, else the text itself.
+    """The JSON value of a line that begins like an object or a list of texts; else the text itself.
 
-    Nothing else after a brace or bracket is JSON to anybody: `[1] See the notes .` is a sentence.
+    Other lines that begin with a bracket are text: `[1] See the notes .` is a sentence.
     """
     if _JSON.match(line):
         return json_of_line(line, source, number)
@@ -180,7 +179,7 @@ def json_of_line(line: str, source: str | Path, number: int) -> Any:
     check_length(line, source, number)
     try:
         return json.loads(line)
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, among others
+    except (ValueError, RecursionError) as error:  # also huge numbers and deep nesting
         raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
 
 

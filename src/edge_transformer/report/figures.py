@@ -5,47 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..draw.curves import Points, draw_curves
-from ..draw.dots import Dot, draw_dots
+from ..draw.charts import Dot, Points, draw_curves, draw_dots
 from ..draw.style import Estimate
-from .tables import SIZED, ResultTable, Row, Score, model_title, one_a_preset
+from .tables import SIZED, ResultTable, Row, Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def figures_of(table: ResultTable) -> dict[str, Figure]:
-    """The figures of a table and what they are called: "" for the one that stands for all of it."""
-    ours = one_a_preset(row for row in table.rows if not row.is_paper)
+    """The figures of a table by what they show: "" for models as the paper has them, "ablations" and "augmented"."""
+    ours = list(table.presets.values())
     if table.axis:
-        return _curves(table, ours)
-    shown = [row for row in ours if table.headline in row.scores]
+        return {what: _curves(table, what, rows) for what, rows in _families(ours).items() if rows}
+    shown = [row for row in ours if table.about.get("headline") in row.scores]
     return {"": _dots(table, shown)} if len(shown) > 1 else {}
 
 
-def _curves(table: ResultTable, ours: Sequence[Row]) -> dict[str, Figure]:
-    """Ablations have a figure of their own, "ablations", with the presets that they are made from."""
-    ablated = [row for row in ours if row.model.startswith(f"{model_title('edge', ())}, ")]
-    whole = [row for row in ours if row not in ablated]
+def _families(ours: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows to be drawn together. Ablations and augmented data stand beside the presets that they belong to."""
+    augmented = [row for row in ours if _is_augmented(row)]
+    ablated = [row for row in ours if row.variant.startswith("edge-") and row not in augmented]
+    whole = [row for row in ours if row not in augmented and row not in ablated]
+    if not whole:
+        return {"": list(ours)}
     beside = [row for row in whole if any(other.preset.startswith(f"{row.preset}-") for other in ablated)]
-    chosen = {"": whole or ablated, "ablations": [*beside, *ablated] if whole else []}
-    return {what: _curves_of(table, rows) for what, rows in chosen.items() if rows and (not what or ablated)}
+    edge = [row for row in whole if row.is_edge and not row.preset.endswith("/paper")]
+    return {"": whole, "ablations": ablated and [*beside, *ablated], "augmented": augmented and [*augmented, *edge]}
 
 
-def _curves_of(table: ResultTable, rows: Sequence[Row]) -> Figure:
+def _is_augmented(row: Row) -> bool:
+    return row.preset.split("/")[-1].startswith("best")
+
+
+def _curves(table: ResultTable, what: str, rows: Sequence[Row]) -> Figure:
     names = [row.model for row in rows]
     series: dict[str, Points] = {}
-    owners: dict[str, str] = {}  # whose colour the paper's points of a model take: that of its own preset, or the first
+    owners: dict[str, str] = {}  # whose colour the paper's points take: that of its own preset, or else the first
     for row in rows:
         label = f"{row.model}, {row.preset}" if names.count(row.model) > 1 else row.model
         series[label] = _points(row)
-        if row.model not in owners or row.preset.endswith("/paper"):
-            owners[row.model] = label
-    paper = {owners[row.model]: _points(row) for row in table.rows if row.is_paper and row.model in owners}
-    ours = model_title("edge", ())
-    rivals = {label for label, row in zip(series, rows, strict=True) if not row.model.startswith(ours)}
-    about = {"title": table.title, "axis": table.axis, "score": table.score}
-    return draw_curves(series, paper, trained=table.trained, dashed=rivals, **about)
+        if not _is_augmented(row) and (row.variant not in owners or row.preset.endswith("/paper")):
+            owners[row.variant] = label
+    reported = {owners[variant]: _points(row) for variant, row in table.paper.items() if variant in owners}
+    return draw_curves(
+        series,
+        reported,
+        title=": ".join(filter(None, (table.title, what))),
+        axis=table.about.get("axis", table.axis),
+        score=table.about.get("score", "score"),
+        trained=table.trained,
+        dashed={label for label, row in zip(series, rows, strict=True) if not row.is_edge},
+        paper_data=table.about.get("other_data", ""),
+    )
 
 
 def _points(row: Row) -> Points:
@@ -55,20 +67,18 @@ def _points(row: Row) -> Points:
 
 def _dots(table: ResultTable, rows: Sequence[Row]) -> Figure:
     """The headline of each preset, with the paper's value beside the first preset of its model."""
-    papers = {row.model: row for row in table.rows if row.is_paper and table.headline in row.scores}
-    data = next((row.options for row in papers.values()), "")
+    headline = table.about["headline"]
+    reported = {name: row.scores[headline] for name, row in table.paper.items() if headline in row.scores}
+    if all(row.variant != "edge" for row in rows):  # an untied recipe then stands for the paper's model
+        reported |= {row.variant: reported["edge"] for row in rows if row.is_edge and "edge" in reported}
     dots = []
-    for row in sorted(rows, key=_is_best):  # what goes beyond the paper has no claim to its value where others are
-        paper = papers.pop(row.model, None)
-        detail = ", ".join(filter(None, (row.preset, row.options, f"{row.runs} seed{'s' * (row.runs != 1)}")))
-        mean = _estimate(row.scores[table.headline])
-        beside = _estimate(paper.scores[table.headline]) if paper else None
-        dots.append(Dot(row.model, detail, mean, beside, is_rival=not row.model.startswith(model_title("edge", ()))))
-    return draw_dots(dots, title=table.title, score=table.score, paper_data=data)
-
-
-def _is_best(row: Row) -> bool:
-    return row.preset.split("/")[-1].startswith("best")
+    for row in sorted(rows, key=_is_augmented):  # the paper has no augmentation
+        paper = reported.pop(row.variant, None)
+        detail = f"{row.preset}, {row.runs} seed{'s' * (row.runs != 1)}"
+        beside = _estimate(paper) if paper else None
+        dots.append(Dot(row.model, detail, _estimate(row.scores[headline]), beside, is_baseline=not row.is_edge))
+    about = {"score": table.about.get("score", "score"), "paper_data": table.about.get("other_data", "")}
+    return draw_dots(dots, title=table.title, **about)
 
 
 def _estimate(score: Score) -> Estimate:

@@ -1,13 +1,13 @@
-"""From the records of finished runs to tables: mean and standard error over seeds, the paper's numbers beside ours.
+"""From records of finished runs to tables: mean and standard error over seeds, with the paper's numbers at hand.
 
-A new task needs an entry in paper_results.yaml for its titles and the paper's numbers, and no code.
+paper.yaml names the benchmarks, the data that belong to each of them, and the paper's numbers. Data that it does not
+name get a table of their own on the page of their task.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import shlex
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +18,16 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ..errors import UserError
-from ..io.markdown import code, code_words, escape
 from ..io.records import Record, canonical_json, is_fraction, is_validation
-from ..training.presets import SECTIONS, preset_names, yaml_value
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 ABOVE, BELOW = "▲", "▼"
 FEW_SEEDS = 5  # below this our own standard error is too uncertain to stand alone
+SIZED = re.compile(r"([A-Za-z_]+)=([0-9]{1,6})")  # a metric of one size, such as k=10
 
-# name in presets and in paper_results.yaml, name for people, the option that makes it
+# name in presets and in paper.yaml, name for people, the option that makes it
 ABLATIONS: tuple[tuple[str, str, str, Any], ...] = (
     ("untied", "untied weights", "tied", False),
     ("value-ablation", "value ablation", "value", "left"),
@@ -39,334 +37,202 @@ ABLATIONS: tuple[tuple[str, str, str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over runs, as a fraction of 1. The error is None when it is not known, `runs` too."""
+    """A mean over runs, as a fraction of 1. The error and the number of runs are None where they are not known."""
 
     mean: float
     error: float | None
     runs: int | None
 
+    def __sub__(self, other: Score) -> Score:
+        """The difference of two means with its standard error, which needs that of both."""
+        error = None if self.error is None or other.error is None else math.hypot(self.error, other.error)
+        return Score(self.mean - other.mean, error, self.runs)
+
+    @property
+    def mark(self) -> str:
+        """Of a difference: ABOVE or BELOW where it is more than twice its error. An error of 0 tells nothing."""
+        if not self.error or abs(self.mean) <= 2 * self.error + 1e-12:  # equal numbers differ by a rounding error
+            return ""
+        return ABOVE if self.mean > 0 else BELOW
+
+    def minus_paper(self, reported: Score) -> Score:
+        """Our mean minus the paper's. The error is None where the paper does not give what it takes.
+
+        A standard error from few seeds is itself hardly known. There ours is taken to be at least what the paper's
+        spread over seeds gives for as many seeds as we have.
+        """
+        error = self.error
+        if self.runs and self.runs < FEW_SEEDS:
+            error = None
+            if reported.error is not None and reported.runs is not None:
+                error = max(self.error or 0.0, reported.error * math.sqrt(reported.runs) / math.sqrt(self.runs))
+        return replace(self, error=error) - reported
+
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: ours, or the paper's where `preset` is empty."""
+    """One line of a table: the runs of one preset with the same options, or the paper's numbers of one model."""
 
-    model: str  # as people read it
-    preset: str
-    options: str
+    variant: str  # the model with its ablations, such as edge or edge-untied
     scores: dict[str, Score]
     runs: int | None
-    kind: str = ""  # of the model, whatever was ablated: edge, universal, ...; "" for the paper's
-    is_trial: bool = False  # one that recipes are chosen by: it reads no test rows
-    minutes: float | None = None
-    cpu_minutes: float | None = None  # where all runs counted them
-    threads: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict)  # metric -> ABOVE or BELOW, or ""
+    preset: str = ""  # "" for the paper's
+    options: Mapping[str, Any] = field(default_factory=dict)  # what --set changed
+    records: tuple[Record, ...] = ()
 
     @property
-    def is_paper(self) -> bool:
-        return not self.preset
+    def model(self) -> str:
+        return model_title(self.variant)
+
+    @property
+    def is_edge(self) -> bool:
+        return self.variant.split("-")[0] == "edge"
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether its runs read no test rows, as runs of a search do."""
+        return all(map(is_validation, self.scores)) or self.records[0].settings.get("data", {}).get("test") is False
+
+    def mean(self, value: Callable[[Record], float | None]) -> float | None:
+        """The mean of a value that all runs have; None where one has none."""
+        known = [found for record in self.records if (found := value(record)) is not None]
+        return statistics.fmean(known) if known and len(known) == len(self.records) else None
 
 
 @dataclass(frozen=True)
 class ResultTable:
     """All runs of one task on one training set, and what the paper has on it."""
 
+    page: str  # the benchmark of paper.yaml, or else the task
+    setting: str  # of the benchmark; "" where it has none for these data
     title: str
     name: str  # for files
-    metrics: tuple[str, ...]
+    about: Mapping[str, Any]  # what paper.yaml says of the benchmark and the setting
+    data: Mapping[str, Any]  # what all runs have in common: the files, and settings that are texts
     rows: tuple[Row, ...]
-    trials: tuple[Row, ...]  # rows that recipes are chosen by, which have no place in the table
-    common: str  # the options that all of our rows have, which their own do not repeat
-    data: tuple[str, ...]
-    commands: tuple[str, ...]
-    versions: str
-    notes: tuple[str, ...]
-    trained: tuple[int, ...]  # the sizes seen in training, for the figure
-    axis: str  # what the sizes are; "" when the metrics have none
-    headline: str  # the metric that a figure shows where there are no sizes; "" where none stands for all
-    score: str  # what the figure's numbers are
+    trials: tuple[Row, ...]  # of searches, scored on validation rows
+    paper: Mapping[str, Row]  # by variant, those that we have or that the paper is about
+    metrics: tuple[str, ...]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for row in (*self.rows, *self.trials) for record in row.records]
+
+    @property
+    def presets(self) -> dict[str, Row]:
+        """Of each preset the row with the fewest options: others are trials, or runs with earlier settings."""
+        rows = group(self.rows, lambda row: row.preset)
+        return {name: min(each, key=lambda row: (len(row.options), -(row.runs or 0))) for name, each in rows.items()}
+
+    @property
+    def axis(self) -> str:
+        """The name of the sizes where there are metrics for two or more, as k is for "k=2" and "k=3"; else ""."""
+        names = [match[1] for metric in self.metrics if (match := SIZED.fullmatch(metric))]
+        return max(sorted(set(names)), key=names.count, default="") if len(names) > 1 else ""
+
+    @property
+    def trained(self) -> tuple[int, ...]:
+        """The sizes seen in training."""
+        return tuple(int(size) for size in re.findall(r"[0-9]{1,6}", str(self.data.get(f"train_{self.axis}", ""))))
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """What paper.yaml holds."""
+    text = resources.files("edge_transformer.report").joinpath("paper.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def paper_rows(page: str, setting: str) -> dict[str, Row]:
+    """What the paper reports in a setting, by variant."""
+    rows = {}
+    entries = paper()["benchmarks"].get(page, {}).get("settings", {}).get(setting, {}).get("paper", {})
+    for variant, entry in entries.items():
+        runs = entry.get("runs")
+        scores = {
+            metric: Score(mean / 100, None if error is None else error / 100, runs)
+            for metric, (mean, error) in entry["scores"].items()
+        }
+        rows[variant] = Row(variant, scores, runs)
+    return rows
+
+
+def model_title(variant: str) -> str:
+    """The name of a model for people: "Edge Transformer, untied weights" for edge-untied."""
+    names = paper()["models"]
+    found = [ablation for ablation in ABLATIONS if variant not in names and f"-{ablation[0]}" in variant]
+    for name, *_ in found:
+        variant = variant.replace(f"-{name}", "")
+    return ", ".join([names.get(variant, variant), *(title for _, title, _, _ in found)])
 
 
 def result_tables(records: Sequence[Record]) -> list[ResultTable]:
-    """One table for each task and kind of data, in the order of paper_results.yaml, each with a title of its own."""
-    by_data = _group(map(as_run_today, records), lambda record: (record.task, canonical_json(_kind_of_data(record))))
-    by_title = _group(sorted(by_data.values(), key=_table_order), _title)
+    """One table for each benchmark and kind of data, in the order of paper.yaml, each with a title of its own."""
+    by_data = group(records, lambda record: (record.task, canonical_json(_kind_of_data(record))))
+    by_title = group(sorted(by_data.values(), key=_table_order), lambda runs: (_place(runs[0])[0], _title(runs)))
     tables: dict[str, ResultTable] = {}
-    for title, groups in by_title.items():
-        for group in groups:
-            table = _result_table(group, title + _distinction(group, groups))
+    for (_, title), groups in by_title.items():
+        for runs in groups:
+            table = _result_table(runs, title + _distinction(runs, groups))
             names = (f"{table.name}-{number}" if number > 1 else table.name for number in count(1))
-            name = next(name for name in names if name not in tables)  # titles may differ in signs only
+            name = next(name for name in names if name not in tables)
             tables[name] = replace(table, name=name)
     return list(tables.values())
 
 
-def _kind_of_data(record: Record) -> dict[str, Any]:
-    """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
-
-    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row; so do
-    the stories that a run is validated on, which no model learns from.
-    """
-    return {
-        name: value
-        for name, value in record.data.items()
-        if name not in ("name", "valid_fingerprint") and isinstance(value, str | list)
-    }
-
-
-def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
-    tasks = _paper()["tasks"]
-    task, setting = _paper_places(records[0])
-    settings = tasks.get(task, {}).get("settings", {})
-    position = [
-        [*tasks].index(task) if task in tasks else len(tasks),
-        [*settings].index(setting) if setting in settings else len(settings),
-        int("tested" in records[0].data),
-    ]
-    return position, records[0].task, canonical_json(_kind_of_data(records[0]))
-
-
-def _distinction(group: Sequence[Record], groups: Sequence[Sequence[Record]]) -> str:
-    """What sets a group apart from others of the same title: the data's name, or else every setting that differs."""
-    if len(groups) == 1:
-        return ""
-    if len({_data_names(other) for other in groups}) == len(groups):
-        return f" ({_data_names(group)})"
-    kinds = [_kind_of_data(other[0]) for other in groups]
-    different = {
-        name: value
-        for name, value in _kind_of_data(group[0]).items()
-        if len({canonical_json(kind.get(name)) for kind in kinds}) > 1
-    }
-    return f" ({_options(different)})"
-
-
-def _result_table(records: Sequence[Record], title: str) -> ResultTable:
-    task, setting = _paper_entries(records[0])
-    rows: list[Row] = []
-    common = _common_options(records)
-    variants = _group(sorted(records, key=_row_order), lambda record: (record.model, _ablations(record)))
-    if any(model == "edge" for model, _ in variants):  # what the paper is about has its row beside any variant of it
-        variants = {("edge", ()): [], **variants}
-    for (model, ablations), of_variant in variants.items():
-        name = model_title(model, ablations)
-        entry = setting.get("variants", {}).get("-".join((model, *ablations)))
-        paper = _paper_row(name, entry, setting.get("other_data", ""))
-        by_row = _group(of_variant, lambda record: (_row_order(record), canonical_json(record.settings)))
-        for runs in by_row.values():
-            changed = _changed_settings(runs[0], [other[0] for other in by_row.values()])
-            options = _without(common, {**changed, **runs[0].overrides})
-            rows.append(_our_row(name, runs, options, paper))
-        rows += [paper] if paper else []
-    tested = [row for row in rows if not row.is_trial] or rows
-    metrics = {metric for row in tested for metric in row.scores if not is_validation(metric)}
-    whole = {metric for metric in metrics if "/" not in metric} or metrics  # "test/agent" is a part of "test"
-    columns = [metric for metric in task.get("columns", sorted(whole, key=natural)) if metric in metrics]
-    axis = _common_axis(columns)
-    about = {**task, **setting}
-    return ResultTable(
-        title=title,
-        name=_file_name(f"{records[0].task}-{title.removeprefix(task.get('title', records[0].task))}"),
-        metrics=tuple(columns),
-        rows=tuple(tested),
-        trials=tuple(row for row in rows if row not in tested),
-        common=_options(common),
-        data=_describe_data(records, common),
-        commands=_commands(records),
-        versions=_versions(records),
-        notes=tuple(entry["note"] for entry in (setting, task) if entry.get("note")),
-        trained=_integers(records[0].data.get(f"train_{axis}")),
-        axis=task.get("axis", axis) if axis else "",
-        headline=about.get("headline", ""),
-        score=about.get("score", "score"),
-    )
-
-
-def as_run_today(record: Record) -> Record:
-    """The record of a run whose preset was changed since, with the options and the command that make it today.
-
-    There is no command where a setting is gone, and with it the code that it was for.
-    """
-    if record.preset not in preset_names():
-        return record
-    from ..training.config import RunConfig
-
-    try:
-        today = RunConfig.from_preset(record.task, record.preset, record.overrides, record.seed).settings
-    except UserError:  # one of the options is gone
-        return replace(record, command="")
-    known = {f"{section}.{name}": value for section in SECTIONS for name, value in today[section].items()}
-    then = {name: value for name, value in _flatten(record.settings).items() if name.split(".")[0] in SECTIONS}
-    changed = {name: value for name, value in then.items() if name not in known or known[name] != value}
-    if not changed:
-        return record
-    if "tested" in record.data:  # its command is not the one that trained it
-        return replace(record, overrides={**record.overrides, **changed})
-    options = [f"--set {shlex.quote(f'{name}={yaml_value(value)}')}" for name, value in sorted(changed.items())]
-    possible = record.command and changed.keys() <= known.keys()
-    command = " ".join([record.command, *options]) if possible else ""
-    return replace(record, overrides={**record.overrides, **changed}, command=command)
-
-
-def _changed_settings(record: Record, others: Iterable[Record]) -> dict[str, Any]:
-    """The settings in which runs of the same preset and options differ, as they do when a preset has been changed."""
-    settings = _flatten(record.settings)
-    alike = [_flatten(other.settings) for other in others if _row_order(other) == _row_order(record)]
-    return {name: value for name, value in settings.items() if any(other.get(name) != value for other in alike)}
-
-
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """{"train": {"lr": 0.1}} as {"train.lr": 0.1}."""
-    flat = {}
-    for name, value in settings.items():
-        flat.update(
-            {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
-        )
-    return flat
-
-
-def _common_options(records: Sequence[Record]) -> dict[str, Any]:
-    """The --set options that all runs have, where there are runs with others too."""
-    common = dict(records[0].overrides)
-    for record in records:
-        common = {name: value for name, value in common.items() if record.overrides.get(name, ...) == value}
-    alike = all(record.overrides.keys() == common.keys() and record.preset == records[0].preset for record in records)
-    return {} if alike else common
-
-
-def _without(common: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in common}
-
-
-def _our_row(name: str, records: Sequence[Record], options: Mapping[str, Any], paper: Row | None) -> Row:
-    values = _group(
-        [(metric, value) for record in records for metric, value in record.metrics.items() if is_fraction(metric)],
-        lambda pair: pair[0],
-    )
-    scores = {metric: _score([value for _, value in pairs]) for metric, pairs in values.items()}
-    compared = paper.scores if paper and not paper.options else {}
-    return Row(
-        model=name,
-        preset=records[0].preset,
-        options=_options(options),
-        scores=scores,
-        runs=len(records),
-        kind=records[0].model,
-        is_trial=all(map(is_validation, scores)) or records[0].settings.get("data", {}).get("test") is False,
-        minutes=statistics.fmean(record.minutes for record in records),
-        cpu_minutes=_mean_of_all([record.cpu_minutes for record in records]),
-        threads=", ".join(str(count) for count in sorted({record.threads for record in records})),
-        marks={metric: _mark(score, compared[metric]) for metric, score in scores.items() if metric in compared},
-    )
-
-
-def _mean_of_all(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if len(known) == len(values) else None
-
-
-def _paper_row(name: str, entry: Mapping[str, Any] | None, other_data: str) -> Row | None:
-    if entry is None:
-        return None
-    runs = entry["runs"]
-    scores = {
-        metric: Score(mean / 100, None if error is None else error / 100, runs)
-        for metric, (mean, error) in entry["scores"].items()
-    }
-    return Row(model=name, preset="", options=other_data, scores=scores, runs=runs)
-
-
-def _score(values: Sequence[float]) -> Score:
+def _mean_and_error(values: Sequence[float]) -> Score:
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     return Score(statistics.fmean(values), error, len(values))
 
 
-def _mark(ours: Score, paper: Score) -> str:
-    """ABOVE or BELOW where the difference is more than twice the joint standard error; see HOW_TO_READ."""
-    error = our_error(ours, paper)
-    if error is None or paper.error is None:
-        return ""
-    difference = ours.mean - paper.mean
-    if abs(difference) <= 2 * math.hypot(error, paper.error) + 1e-12:  # equal numbers differ by a rounding error
-        return ""
-    return ABOVE if difference > 0 else BELOW
+def _result_table(records: Sequence[Record], title: str) -> ResultTable:
+    page, setting = _place(records[0])
+    about = _about(page, setting)
+    by_row = group(sorted(records, key=_row_order), lambda run: (_row_order(run), canonical_json(run.settings)))
+    rows = [_our_row(runs, [other[0] for other in by_row.values()]) for runs in by_row.values()]
+    tested = [row for row in rows if not row.is_trial] or rows
+    variants = {row.variant for row in tested} | {"edge" for row in tested if row.is_edge}
+    reported = {variant: row for variant, row in paper_rows(page, setting).items() if variant in variants}
+    found = {metric for row in (*tested, *reported.values()) for metric in row.scores if not is_validation(metric)}
+    whole = {metric for metric in found if "/" not in metric} or found  # "test/agent" is a part of "test"
+    first = about.get("columns", [])
+    metrics = sorted(whole, key=lambda name: (first.index(name) if name in first else len(first), natural(name)))
+    return ResultTable(
+        page=page,
+        setting=setting,
+        title=title,
+        name=re.sub(r"[^a-z0-9]+", "-", f"{page}-{setting if about['title'] else title}".lower()).strip("-"),
+        about=about,
+        data=_kind_of_data(records[0]),
+        rows=tuple(tested),
+        trials=tuple(row for row in rows if row not in tested),
+        paper=reported,
+        metrics=tuple(metrics),
+    )
 
 
-def our_error(ours: Score, paper: Score) -> float | None:
-    """The standard error that a mean of ours is given beside the paper's; None where nothing tells it."""
-    assert ours.runs is not None
-    if ours.runs >= FEW_SEEDS:
-        return ours.error
-    if paper.error is None or paper.runs is None:
-        return None
-    spread = paper.error * math.sqrt(paper.runs)
-    return max(ours.error or 0.0, spread / math.sqrt(ours.runs))
+def _our_row(runs: Sequence[Record], others: Iterable[Record]) -> Row:
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for metric, value in run.metrics.items():
+            if is_fraction(metric):
+                values.setdefault(metric, []).append(value)
+    return Row(
+        variant="-".join((runs[0].model, *_ablations(runs[0]))),
+        scores={metric: _mean_and_error(each) for metric, each in values.items()},
+        runs=len(runs),
+        preset=runs[0].preset,
+        options={**_changed_settings(runs[0], others), **runs[0].overrides},
+        records=tuple(runs),
+    )
 
 
-def one_a_preset(rows: Iterable[Row]) -> list[Row]:
-    """Of each preset the row with the fewest options: trials and earlier settings have a place in the table alone."""
-    chosen: dict[str, Row] = {}
-    for row in rows:
-        known = chosen.setdefault(row.preset, row)
-        if (row.options.count("="), -(row.runs or 0)) < (known.options.count("="), -(known.runs or 0)):
-            chosen[row.preset] = row
-    return list(chosen.values())
-
-
-# Names
-
-
-@cache
-def _paper() -> dict[str, Any]:
-    text = resources.files("edge_transformer.report").joinpath("paper.yaml").read_text(encoding="utf-8")
-    paper: dict[str, Any] = yaml.safe_load(text)
-    return paper
-
-
-def _paper_entries(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The paper's task and setting that a record belongs to; empty where the paper has none.
-
-    Of a model that was tested elsewhere the paper says nothing.
-    """
-    task_name, setting_name = _paper_places(record)
-    task = _paper()["tasks"].get(task_name, {})
-    setting = task.get("settings", {}).get(setting_name, {})
-    if "heading" in setting:
-        task = {**task, "title": setting["heading"], "note": ""}
-    if "tested" in record.data:
-        title = setting.get("title") or _options({"data": record.data["name"]})
-        note = (
-            "Models that were trained on the data named below, scored on other rows than those that came with them, or "
-            "in another way. Their folders are where the runs with the same preset, options and seed lie: `--out` of "
-            "`train` decides that."
-        )
-        return task, {"title": f"{title}, tested on {record.data['tested']}", "note": note}
-    return task, setting
-
-
-def _paper_places(record: Record) -> tuple[str, str]:
-    """The names under which paper_results.yaml has a record's task and setting; "" for a setting that it lacks."""
-    settings = _paper()["tasks"].get(record.task, {}).get("settings", {})
-    for name, setting in settings.items():
-        if all(_same_setting(record.data.get(key), value) for key, value in setting["match"].items()):
-            return record.task, name
-    return record.task, ""
-
-
-def _same_setting(ours: Any, paper: Any) -> bool:
-    return _squeezed(ours) == _squeezed(paper)
-
-
-def _squeezed(value: Any) -> str:
-    return str(value).replace(" ", "").lower()
-
-
-def _title(records: Sequence[Record]) -> str:
-    record = records[0]
-    task, setting = _paper_entries(record)
-    settings = {name: value for name, value in _kind_of_data(record).items() if name != "fingerprint"}
-    options = _options(settings) if "heading" not in setting else ""
-    return f"{task.get('title', record.task)}, {setting.get('title') or options or _data_names(records)}"
+def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, int, str]:
+    """Our model before the baselines, the whole model before its ablations; also what makes two runs one row."""
+    names = [name for name, _, _, _ in ABLATIONS]
+    ablations = tuple(names.index(name) for name in _ablations(record))
+    options = canonical_json(record.overrides)
+    return record.model != "edge", record.model, ablations, record.preset, len(record.overrides), options
 
 
 def _ablations(record: Record) -> tuple[str, ...]:
@@ -381,80 +247,88 @@ def _ablations(record: Record) -> tuple[str, ...]:
     )
 
 
-def model_title(model: str, ablations: Iterable[str]) -> str:
-    titles = {name: title for name, title, _, _ in ABLATIONS}
-    return ", ".join([_paper()["models"].get(model, model), *(titles[name] for name in ablations)])
+def _changed_settings(record: Record, others: Iterable[Record]) -> dict[str, Any]:
+    """The settings in which runs of the same preset and options differ, as they do when a preset has been changed."""
+
+    def flat(run: Record) -> dict[str, Any]:
+        sections = {name: each if isinstance(each, dict) else {"": each} for name, each in run.settings.items()}
+        return {f"{name}.{key}".rstrip("."): value for name, each in sections.items() for key, value in each.items()}
+
+    alike = [flat(other) for other in others if _row_order(other) == _row_order(record)]
+    return {name: value for name, value in flat(record).items() if any(other.get(name) != value for other in alike)}
 
 
-def _row_order(record: Record) -> tuple[bool, str, tuple[int, ...], str, int, str]:
-    """Our model before the baselines, the whole model before its ablations; also what makes two runs one row."""
-    names = [name for name, _, _, _ in ABLATIONS]
-    ablations = tuple(names.index(name) for name in _ablations(record))
-    options = canonical_json(record.overrides)
-    return record.model != "edge", record.model, ablations, record.preset, len(record.overrides), options
+# Which data belong to which benchmark
 
 
-def _options(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
+def _kind_of_data(record: Record) -> dict[str, Any]:
+    """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
+
+    Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row; so do
+    the rows that a run is validated on, which no model learns from.
+    """
+    return {
+        name: value
+        for name, value in record.data.items()
+        if name not in ("name", "valid_fingerprint") and isinstance(value, str | list)
+    }
 
 
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else canonical_json(value)
+def _place(record: Record) -> tuple[str, str]:
+    """The benchmark and the setting of paper.yaml that a record belongs to; its task and "" where there is none."""
+
+    def squeezed(value: Any) -> str:
+        return str(value).replace(" ", "").lower()
+
+    for page, benchmark in paper()["benchmarks"].items():
+        for name, setting in benchmark["settings"].items():
+            wanted = {"tested": None, **setting["match"]}  # models tested elsewhere are other results
+            if benchmark["task"] == record.task and all(
+                squeezed(record.data.get(key)) == squeezed(value) for key, value in wanted.items()
+            ):
+                return page, name
+    return record.task, ""
 
 
-def _data_names(records: Iterable[Record]) -> str:
+def _about(page: str, setting: str) -> dict[str, Any]:
+    benchmark = paper()["benchmarks"].get(page, {})
+    return {**benchmark, "title": "", **benchmark.get("settings", {}).get(setting, {})}
+
+
+def _table_order(records: Sequence[Record]) -> tuple[list[int], str, str]:
+    page, name = _place(records[0])
+    pages = [*paper()["benchmarks"], page]
+    settings = [*_about(page, name).get("settings", {}), name]
+    places = [pages.index(page), settings.index(name), "tested" in records[0].data]
+    return places, page, canonical_json(_kind_of_data(records[0]))
+
+
+def _title(records: Sequence[Record]) -> str:
+    tested = {f", tested on {record.data['tested']}" for record in records if "tested" in record.data}
+    return _about(*_place(records[0]))["title"] or data_names(records) + "".join(sorted(tested))
+
+
+def _distinction(records: Sequence[Record], groups: Sequence[Sequence[Record]]) -> str:
+    """What sets a table apart from others of the same title: the data's name, or else every setting that differs."""
+    if len(groups) == 1:
+        return ""
+    if len({data_names(other) for other in groups}) == len(groups):
+        return f" ({data_names(records)})"
+    kinds = [_kind_of_data(other[0]) for other in groups]
+    shared = {name for name, value in kinds[0].items() if all(kind.get(name) == value for kind in kinds)}
+    own = sorted((name, value) for name, value in _kind_of_data(records[0]).items() if name not in shared)
+    return f" ({', '.join(f'{name}={plain(value)}' for name, value in own)})"
+
+
+# Names and orders
+
+
+def data_names(records: Iterable[Record]) -> str:
     return " / ".join(sorted({str(record.data["name"]) for record in records}))
 
 
-def _describe_data(records: Sequence[Record], common: Mapping[str, Any]) -> tuple[str, ...]:
-    """The data of a table, and what differs from preset to preset below it."""
-    kind = _kind_of_data(records[0])
-    shared = [code(_data_names(records)), *(f"{escape(name)} {code(_plain(kind[name]))}" for name in sorted(kind))]
-    by_preset = _group(
-        sorted(records, key=_row_order),
-        lambda record: code_words(record.preset, _options(_without(common, record.overrides))),
-    )
-    by_numbers = _group(by_preset, lambda preset: _numbers_of_data(by_preset[preset]))
-    if len(by_numbers) == 1:
-        return (", ".join([*shared, *filter(None, by_numbers)]),)
-    return ", ".join(shared), *(f"{', '.join(presets)}: {numbers or '–'}" for numbers, presets in by_numbers.items())
-
-
-def _numbers_of_data(records: Sequence[Record]) -> str:
-    """The other settings of the data, with all their values: which rows are held out may depend on the seed."""
-    found: dict[str, set[str]] = {}
-    for record in records:
-        for name in record.data.keys() - _kind_of_data(record).keys() - {"name"}:
-            found.setdefault(name, set()).add(_plain(record.data[name]))
-    values = {name: " / ".join(sorted(texts, key=natural)) for name, texts in sorted(found.items())}
-    return ", ".join(f"{escape(name)} {code(text)}" for name, text in values.items())
-
-
-def _versions(records: Iterable[Record]) -> str:
-    found = _group([pair for record in records for pair in record.versions.items()], lambda pair: pair[0])
-    return ", ".join(
-        f"{escape(name)} {escape(' / '.join(sorted({version for _, version in pairs}, key=natural)))}"
-        for name, pairs in sorted(found.items())
-    )
-
-
-def _commands(records: Iterable[Record]) -> tuple[str, ...]:
-    """The commands behind a table: those that differ in the seed only as one loop over seeds."""
-    groups = _group(sorted(records, key=lambda record: (_row_order(record), record.seed)), _command_pattern)
-    commands = []
-    for pattern, runs in groups.items():
-        seeds = sorted({run.seed for run in runs})
-        if "$seed" in pattern and len(seeds) > 1:
-            commands.append(f"for seed in {' '.join(map(str, seeds))}; do {pattern}; done")
-        else:
-            commands.append(pattern.replace("$seed", str(seeds[0])))
-    return tuple(command for command in dict.fromkeys(commands) if command)
-
-
-def _command_pattern(record: Record) -> str:
-    one_line = " ".join(record.command.split())
-    with_seed = re.sub(rf"(--seed[= ]){record.seed}(?!\S)", r"\g<1>$seed", one_line)
-    return re.sub(rf"(-seed){record.seed}(?![\w.-])", r"\g<1>$seed", with_seed)  # in the name of a folder
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -462,25 +336,8 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 
 
-def _file_name(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def group(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def _common_axis(metrics: Sequence[str]) -> str:
-    """ "k" when there are metrics for two k or more, "k=2" and "k=3"; else ""."""
-    names = [match[1] for metric in metrics if (match := SIZED.fullmatch(metric))]
-    return max(sorted(set(names)), key=names.count, default="") if len(names) > 1 else ""
-
-
-SIZED = re.compile(r"([A-Za-z_]+)=([0-9]{1,6})")
-
-
-def _integers(value: Any) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(value or "")))

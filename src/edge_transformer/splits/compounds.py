@@ -1,18 +1,16 @@
-"""What an example is made of: its atoms, and its compounds with their weights.
+"""Atoms and weighted compounds of examples.
 
 Trees: atoms are words, word classes and relations. Compounds are labelled subtrees: over words an arc, and a chain of
-two arcs; over word classes an arc, and a head with all its dependents. A class is UPOS; XPOS where there is no UPOS;
-the word itself where there is neither.
+two arcs; over word classes an arc, and a head with all its dependents. A class is UPOS, else XPOS, else the word.
 
 Pairs of texts (question and SPARQL query, SCAN command and actions): atoms are the tokens of either side, compounds
-their runs of two and three.
+their bigrams and trigrams.
 
-A compound that only ever occurs inside one larger compound says nothing of its own. Its weight in an example, as
-Keysers et al. (2020) define it, is the highest over its occurrences g of
+The weight of a compound G in an example is, after Keysers et al. (2020), the highest over its occurrences g of
 
     1 - max over the larger compounds G' around g of P(G' | G)
 
-where P is counted over all examples; of a split, over those that are in one of its parts.
+with P counted over all examples in use. A compound that occurs only inside one larger compound has weight 0.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ..data.trees.conllu import NO_VALUE, DependencySentence
 from .divergence import Parts, SparseRows
 
 MAX_RUN = 3  # tokens in a compound of a text
-Occurrence = tuple[Hashable, Sequence[Hashable]]  # a compound, and the larger compounds that this occurrence is part of
+Occurrence = tuple[Hashable, Sequence[Hashable]]  # a compound, and the larger compounds around it
 
 
 def tree_atoms(sentence: DependencySentence) -> list[Hashable]:
@@ -43,17 +41,17 @@ def word_classes(sentence: DependencySentence) -> tuple[str, ...]:
 
 
 def tree_compounds(sentence: DependencySentence) -> list[Occurrence]:
-    """The labelled subtrees of a tree."""
+    """The labelled subtrees of a tree, each with the larger ones around it."""
     classes, words = ("ROOT", *word_classes(sentence)), ("ROOT", *sentence.words)
     heads, relations = (0, *sentence.heads), ("", *sentence.relations)
     nodes = range(1, len(words))
     dependents: list[list[tuple[str, str]]] = [[] for _ in words]
     for word in nodes:
         dependents[heads[word]].append((relations[word], classes[word]))
-    # A head with one dependent is its arc, already there.
+    # A head with one dependent is the same as its arc.
     families = [("family", classes[head], *below) if len(below) > 1 else None for head, below in enumerate(dependents)]
     found: list[Occurrence] = [(family, ()) for family in families if family]
-    chains: list[list[Hashable]] = [[] for _ in words]  # those that the arc above each word is part of
+    chains: list[list[Hashable]] = [[] for _ in words]  # around the arc above each word
     for word in nodes:
         head = heads[word]
         if head:
@@ -65,7 +63,7 @@ def tree_compounds(sentence: DependencySentence) -> list[Occurrence]:
         head, relation = heads[word], relations[word]
         link = ("words", words[head], relation, words[word])
         found.append((link, chains[word]))
-        # An arc of classes is what the arc of words and the family have in common with others.
+        # An arc of classes is part of the arc of words and of the family.
         around: list[Hashable] = [link, families[head]] if families[head] else [link]
         found.append((("arc", classes[head], relation, classes[word]), around))
     return found
@@ -77,20 +75,20 @@ def text_atoms(sides: Sequence[Sequence[str]]) -> list[Hashable]:
 
 
 def text_compounds(sides: Sequence[Sequence[str]], longest: int = MAX_RUN) -> list[Occurrence]:
-    """The runs of two and more tokens of each side of a pair; each is part of the runs with one token more."""
+    """The n-grams, n from 2 to `longest`, of each side of a pair, each with the (n+1)-grams around it."""
     found: list[Occurrence] = []
     for side, tokens in enumerate(sides):
         larger: list[Hashable] = []
         for length in range(min(longest, len(tokens)), 1, -1):
             runs = [(side, *tokens[start : start + length]) for start in range(len(tokens) - length + 1)]
-            # The run that starts at s is inside those of one more token that start at s - 1 and at s.
+            # The n-gram at s is inside the (n+1)-grams at s - 1 and at s.
             found += [(run, larger[max(start - 1, 0) : start + 1]) for start, run in enumerate(runs)]
             larger = list(runs)
     return found
 
 
 class PartsBuilder:
-    """Collects the atoms and compounds of examples, one by one, in little memory."""
+    """Collects the atoms and compounds of examples in little memory."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -101,7 +99,7 @@ class PartsBuilder:
         self._inner, self._outer = array("q"), array("q")  # occurrence, and a compound that it is part of
 
     def add(self, atoms: Iterable[Hashable], compounds: Iterable[Occurrence]) -> None:
-        """Add an example; compounds are weighted by what they are part of."""
+        """Add an example; the larger compounds around a compound decide its weight."""
         self._add_atoms((atom, 1.0) for atom in atoms)
         numbers, row = self._compound_numbers, self._rows
         for compound, larger in compounds:
@@ -131,7 +129,7 @@ class PartsBuilder:
             self._atom_weights.append(weight)
 
     def build(self, chosen: ArrayLike | None = None) -> Parts:
-        """The atoms and weighted compounds of all examples so far; or of these, as if there were no others."""
+        """The atoms and weighted compounds of all examples so far, or of the chosen ones alone."""
         chosen = np.arange(self._rows) if chosen is None else np.asarray(chosen, np.int64)
         places = np.full(self._rows, -1)
         places[chosen] = np.arange(len(chosen))
@@ -146,7 +144,7 @@ class PartsBuilder:
         inner, outer = np.array(self._inner, np.int64), np.array(self._outer, np.int64)
         outer, inner = outer[kept[inner]], (np.cumsum(kept) - 1)[inner[kept[inner]]]
         if len(inner):
-            # P(larger | compound): of the occurrences of a compound, the part that lies inside the larger one.
+            # P(larger | compound): the fraction of a compound's occurrences inside the larger one.
             _, pair, together = np.unique(compounds[inner] * types + outer, return_inverse=True, return_counts=True)
             given = together[pair] / np.bincount(compounds, minlength=types)[compounds[inner]]
             first = np.flatnonzero(np.diff(inner, prepend=-1))  # occurrences come in order

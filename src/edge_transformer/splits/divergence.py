@@ -1,13 +1,13 @@
-"""How differently two sets of examples use the same parts: the divergences of Keysers et al. (2020).
+"""Atom and compound divergence of two sets of examples, after Keysers et al. (2020).
 
-An example is made of atoms (words, say) and of compounds (combinations of them). With p and q the frequencies of the
-atoms, or compounds, in train and test,
+Examples are made of atoms, such as words, and of compounds, which combine them. With p and q the frequencies of atoms,
+or of compounds, in train and test,
 
     divergence = 1 - sum over i of p_i^alpha * q_i^(1 - alpha)
 
-which is 0 for equal distributions and 1 where nothing is shared. Atoms are compared with alpha = 0.5. For compounds
-alpha = 0.1: what matters is whether train has a compound of the test set at all, less how often. A split that tests
-composition has a low divergence of atoms and a high one of compounds.
+is 0 for equal distributions and 1 where nothing is shared. alpha is 0.5 for atoms and 0.1 for compounds, where it
+matters less how often train has a compound than whether it has it. A split that tests composition has low atom
+divergence and high compound divergence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 def divergence(train: ArrayLike, test: ArrayLike, alpha: float) -> float:
-    """The divergence of two frequency tables over the same types; the tables need not add up to one."""
+    """The divergence of two frequency tables over the same types, normalised here."""
     p, q = np.asarray(train, np.float64), np.asarray(test, np.float64)
     if p.shape != q.shape or p.ndim != 1:
         raise ValueError(f"tables of shapes {p.shape} and {q.shape}; expected one number a type in both")
@@ -36,12 +36,12 @@ def divergence(train: ArrayLike, test: ArrayLike, alpha: float) -> float:
     if not p.any() or not q.any():
         return 0.0 if not p.any() and not q.any() else 1.0
     shared = float((p**alpha * q ** (1 - alpha)).sum() / (p.sum() ** alpha * q.sum() ** (1 - alpha)))
-    return min(1.0, max(0.0, 1.0 - shared))  # rounding must not lead out of the range
+    return min(1.0, max(0.0, 1.0 - shared))  # guards against rounding
 
 
 @dataclass(frozen=True)
 class SparseRows:
-    """A weight for each type that an example has: a sparse matrix, one row an example."""
+    """A sparse matrix of weights: one row an example, one column a type."""
 
     types: int
     starts: Ints  # (rows + 1,)
@@ -50,7 +50,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, float]]) -> SparseRows:
-        """From names and weights; the types are numbered in the order in which they come."""
+        """From names and weights; types are numbered in order of first occurrence."""
         numbers: dict[str, int] = {}
         starts: list[int] = [0]
         columns: list[int] = []
@@ -64,7 +64,7 @@ class SparseRows:
 
     @classmethod
     def of_entries(cls, rows: int, types: int, row: Ints, column: Ints, weight: Floats, how: str) -> SparseRows:
-        """From entries in any order; of several at one place the "sum" is taken, or the "max". Zeros are left out."""
+        """From entries in any order; repeated places are combined by "sum" or "max". Zeros are left out."""
         places, inverse = np.unique(row * max(types, 1) + column, return_inverse=True)
         combined = np.zeros(len(places))
         (np.add if how == "sum" else np.maximum).at(combined, inverse, weight)
@@ -87,7 +87,7 @@ class SparseRows:
         return self.dot(np.ones(self.types))
 
     def dot(self, values: Floats, rows: ArrayLike | None = None) -> Floats:
-        """(rows,) for each row, or each of these, the sum of its weights times the values of their types."""
+        """(rows,) the sum of each row's weights times the values of their types; all rows by default."""
         entries, starts = (slice(None), self.starts) if rows is None else self._entries(rows)
         sums = np.concatenate(([0.0], np.cumsum(values[self.columns[entries]] * self.weights[entries])))
         return np.diff(sums[starts])
@@ -98,7 +98,7 @@ class SparseRows:
         return np.bincount(self.columns[entries], self.weights[entries], self.types).astype(np.float64)
 
     def _entries(self, rows: ArrayLike) -> tuple[Ints, Ints]:
-        """The entries of these rows, one row after the other, and where each row begins among them."""
+        """The entries of these rows, in order, and where each row begins among them."""
         chosen = np.asarray(rows, np.int64)
         lengths = self.starts[chosen + 1] - self.starts[chosen]
         starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -116,13 +116,13 @@ class Parts:
         return len(self.atoms)
 
     def unseen_atoms(self, train: ArrayLike, test: ArrayLike) -> UnseenAtoms:
-        """What test asks for that train never shows."""
+        """The atoms of test that train lacks."""
         lacking = self.atoms.frequencies(train) == 0  # (types,)
         asked = lacking & (self.atoms.frequencies(test) > 0)
         return UnseenAtoms(int(asked.sum()), int((self.atoms.dot(lacking.astype(np.float64), test) > 0).sum()))
 
     def divergences(self, train: ArrayLike, test: ArrayLike) -> Divergences:
-        """How far apart two sets of rows are."""
+        """Atom and compound divergence of two sets of rows."""
         return Divergences(
             divergence(self.atoms.frequencies(train), self.atoms.frequencies(test), ATOM_ALPHA),
             divergence(self.compounds.frequencies(train), self.compounds.frequencies(test), COMPOUND_ALPHA),
@@ -131,7 +131,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class UnseenAtoms:
-    """Atoms of a test set that its train does not have: no composition of what is known leads to them."""
+    """How many atoms of test train lacks: composition alone cannot produce them."""
 
     atoms: int
     rows: int  # of test that have one or more of them
@@ -139,7 +139,7 @@ class UnseenAtoms:
 
 @dataclass(frozen=True)
 class Divergences:
-    """Of atoms and of compounds."""
+    """Atom and compound divergence."""
 
     atoms: float
     compounds: float

@@ -1,7 +1,7 @@
-"""Examples to be split, in their own formats, and the same lines again in the files of a split.
+"""Read examples to be split, and write the same lines to the files of a split.
 
 - `.conllu`: dependency trees.
-- `.tsv`: pairs of texts, tokens with spaces between them: question and query, say. Further columns are kept.
+- `.tsv`: pairs of tokenised texts, such as question and query. Further columns are kept.
 - `.txt`: SCAN's lines, `IN: jump twice OUT: I_JUMP I_JUMP`.
 - `.jsonl`: anything, with its parts named: {"atoms": ["jump", "twice"], "compounds": ["jump twice"]}. Either may be an
   object of names and weights instead of a list; other keys are kept.
@@ -41,42 +41,42 @@ _SCAN = re.compile(r"IN: (.*) OUT: (.*)")
 
 @dataclass(frozen=True)
 class SplitInput:
-    """Examples of one kind: their text, line end and all, and what they are made of."""
+    """Examples of one kind: their text with line ends, and their atoms and compounds."""
 
     kind: str  # the ending of the files
     texts: list[str]
     parts: Parts
-    by_file: dict[str, Ints]  # places by the name of a split, where files have such names; else by file name
+    by_file: dict[str, Ints]  # places by split, where file names say one; else by file name
     builder: PartsBuilder
-    said_rows: dict[int, int] | None = None  # the place of each row, where trees say which row of a dataset they are
+    said_rows: dict[int, int] | None = None  # row -> place, where trees name their row of a dataset
 
     def parts_of(self, rows: Ints) -> Parts:
-        """What these examples are made of, with the weights that compounds have among them."""
+        """Atoms and compounds of these examples, with weights counted among them."""
         return self.builder.build(rows)
 
     def row_numbers(self, places: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """The numbers that a split file has for examples at these places."""
+        """The row numbers, as in a split file, of examples at these places."""
         numbers = {place: row for row, place in (self.said_rows or {}).items()}
         return {name: [numbers.get(place, place) for place in part] for name, part in places.items()}
 
     def places(self, rows: Mapping[str, Sequence[int]], source: Path) -> dict[str, Ints]:
-        """Where the rows of a split file are. Trees that say their row may lack a few, as in a treebank's folder."""
+        """The places of the rows of a split file. A few may be missing from trees that name their row."""
         known = self.said_rows or {row: row for row in range(len(self.parts))}
         most = MOST_MISSING if self.said_rows else 0.0
         for name, part in rows.items():
             missing = [row for row in part if row not in known]
             if len(missing) > most * len(part):
-                have = "rows that the trees say" if self.said_rows else f"rows of the data, 0 to {len(self.parts) - 1}"
+                have = "rows that the trees name" if self.said_rows else f"rows of the data, 0 to {len(self.parts) - 1}"
                 raise UserError(f"{source}: found row {missing[0]} in {name}; expected {have}")
         return {name: np.array([known[row] for row in part if row in known], int) for name, part in rows.items()}
 
     def repeated(self, train: Ints, others: Iterable[int]) -> int:
-        """How many of the other examples are word for word in train, whatever comments say."""
+        """How many of the other examples are in train word for word, apart from comments."""
         known = {_without_comments(self.texts[row]) for row in train}
         return sum(_without_comments(self.texts[row]) in known for row in others)
 
     def write(self, place: Callable[[str], Path], rows: dict[str, Ints]) -> None:
-        """Write the examples of each split to a file of its own, in their own format; `place` says where for a name."""
+        """Write each split's examples to a file in their own format; `place` gives the path for a name."""
         for split, numbers in rows.items():
             with open(place(f"{split}{self.kind}"), "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(self.texts[number] for number in numbers)
@@ -85,7 +85,7 @@ class SplitInput:
 def read_split_input(
     sources: Iterable[str | Path], progress: Callable[[int], None] | None = None, keep_texts: bool = True
 ) -> SplitInput:
-    """Read files of one kind, or the train, dev and test files of folders; `progress` is told each example."""
+    """Read files of one kind, or the train, dev and test files of folders; `progress` counts examples."""
     files = [file for source in sources for file in _files(Path(source))]
     if not files:
         raise UserError(f"found no files to split; expected one of {', '.join(KINDS)}")
@@ -136,7 +136,7 @@ def _files(source: Path) -> list[Path]:
             raise UserError(f"{source}: found {', '.join(path.name for path in named)}; expected one file for {split}")
         files += named
     if not files:
-        raise UserError(f"{source}: found no file for train, dev or test; expected such as train.conllu or test.tsv")
+        raise UserError(f"{source}: found no file for train, dev or test; expected train.conllu or test.tsv, say")
     return files
 
 
@@ -145,14 +145,14 @@ def _without_comments(text: str) -> str:
 
 
 def _split_of(path: Path) -> str | None:
-    """train, dev or test, where a name has that word: train.tsv, en_ewt-ud-dev.conllu, tasks_test_mcd1.txt."""
+    """The split that a file name contains: train.tsv, en_ewt-ud-dev.conllu, tasks_test_mcd1.txt."""
     words = re.split(r"[^a-z]+", path.name.partition(".")[0].lower())
     found = [split for split in SPLITS if split in words]
     return found[0] if len(found) == 1 else None
 
 
 def _examples(path: Path, kind: str, builder: PartsBuilder, comments: list[tuple[str, ...]]) -> Iterator[str]:
-    """Add the examples of a file to the builder, and the comments of trees to `comments`; give the text of each."""
+    """Add the examples of a file to the builder and the comments of trees to `comments`; yield the texts."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:

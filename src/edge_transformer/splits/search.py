@@ -1,13 +1,12 @@
-"""Splits that test composition: test rows with the atoms of train in compounds that train does not have.
+"""Splits that test composition: test rows have the atoms of train in compounds that train lacks.
 
-After Keysers et al. (2020): rows are swapped greedily between test, train and those in neither, so that the divergence
-of compounds becomes high while that of atoms stays low. Here they begin at random, are scored all at once by what
-moving each of them would change, and are moved in groups; a group whose move does not help after all is taken back and
-made smaller. Divergence of atoms has a price, which falls while some is left and rises above the limit. A few random
-starts are swapped for some rounds, and the best one to the end. Everything follows from the seed.
+After Keysers et al. (2020), greedy swaps of train, held-out and unused rows raise the compound divergence while the
+atom divergence stays low. Each round scores all rows by what moving them would change, and moves the best as a group; a
+group that does not help moves back and shrinks. Atom divergence has a price, which falls while it is below its limit,
+else rises. A few random starts are swapped for some rounds, and the best one to the end. All follows from the seed.
 
-A low divergence of atoms by itself lets rare atoms vanish from train, and with them all that is made of them: nothing
-could then be right that asks for them. So some rows of every atom are kept in train (`Anchors`).
+Low atom divergence alone lets rare atoms vanish from train, and no model could then answer rows that need them. So
+`Anchors` keeps some rows of every atom in train.
 """
 
 from __future__ import annotations
@@ -21,34 +20,34 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from .divergence import ATOM_ALPHA, COMPOUND_ALPHA, Divergences, Floats, Ints, Parts, SparseRows
 
-TRAIN, HELD, UNUSED = 0, 1, 2  # where a row is; dev and test are one set until the end, so that they are alike
-_CHANGE = {TRAIN: (1, 0), HELD: (0, 1), UNUSED: (0, 0)}  # what a row adds to the counts of train and of held rows
-FIRST_PRICES = (2.0, 5.0, 1.0, 0.5)  # of a divergence of atoms, in divergence of compounds: one for each start
+TRAIN, HELD, UNUSED = 0, 1, 2  # where a row is; dev and test are one set until the end
+_CHANGE = {TRAIN: (1, 0), HELD: (0, 1), UNUSED: (0, 0)}  # what a row adds to the counts of (train, held)
+FIRST_PRICES = (2.0, 5.0, 1.0, 0.5)  # of atom divergence in compound divergence, one for each start
 STARTS = len(FIRST_PRICES)
 START_ROUNDS, SWAP_ROUNDS = 25, 100
-STALLED_ROUNDS = 15  # with nothing better in so many, nothing better is near
+STALLED_ROUNDS = 15  # without progress in so many, stop
 HALVINGS = 10
-EXCESS_PRICE = 10.0  # between states; far more than any compounds cost at a limit of 0.01 and above
-# A little more than is asked for: dividing dev from test, and weights over the rows in use alone, take some away.
+EXCESS_PRICE = 10.0  # compares states; outweighs any gain in compounds at a limit of 0.01 and above
+# Aim a little higher: dividing dev from test, and weights over the rows in use alone, cost some.
 MARGIN = 0.01  # of compounds
 ATOM_MARGIN = 0.96  # of the limit for atoms
 
 
 class Progress(Protocol):
-    """Is told each step, and how things stand."""
+    """Called at each step with a note on the current state."""
 
     def __call__(self, count: int, note: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
 class SplitTarget:
-    """What a split shall be like. Rows that are in none of its parts stay unused."""
+    """Wanted sizes and divergences of a split; other rows stay unused."""
 
     train: int
     dev: int
     test: int
     atoms: float = 0.02  # at most this divergence
-    compounds: float = 1.0  # at least this one; 1 asks for as much as can be had
+    compounds: float = 1.0  # at least this one; 1 asks for the maximum
     seen: int = 0  # rows of train, at least, that have each atom of dev and test
 
     def check(self, rows: int) -> None:
@@ -64,12 +63,12 @@ class SplitTarget:
                 raise UserError(f"divergence of {name}: found {value}; expected a number from 0 to 1")
 
     def missed_by(self, found: Divergences) -> float:
-        """How far divergences are from what is wanted; 0 where they are not."""
+        """How far divergences miss the target; 0 where they meet it."""
         short = self.compounds - found.compounds if self.compounds < 1 else 0.0
         return max(0.0, found.atoms - self.atoms, short)
 
     def complaints(self, found: Divergences) -> list[str]:
-        """Which limit is not kept, in words; asking for as much as can be had sets none for compounds."""
+        """The limits that are not met, in words; a target of 1 sets none for compounds."""
         atoms = f"atoms {found.atoms:.4f}, wanted at most {self.atoms}"
         compounds = f"compounds {found.compounds:.4f}, wanted at least {self.compounds}"
         return [atoms] * (found.atoms > self.atoms) + [compounds] * (found.compounds < self.compounds < 1)
@@ -77,7 +76,7 @@ class SplitTarget:
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers, rising, of each part, and how far the parts are from train."""
+    """Sorted row numbers of each part, and the divergences of dev and test from train."""
 
     train: Ints
     dev: Ints
@@ -98,7 +97,7 @@ def make_split(parts: Parts, target: SplitTarget, seed: int = 1, progress: Progr
     anchors.check(target)
     tell = progress or _silent
     best: _Sides | None = None
-    for start, price in enumerate(FIRST_PRICES):  # where the swaps begin decides much, and is cheap to try
+    for start, price in enumerate(FIRST_PRICES):  # the start matters, and is cheap to vary
         random = np.random.default_rng((seed, start))
         sides = _Sides(parts, target, anchors, anchors.random_sides(target, random), price)
         sides = _swap(sides, START_ROUNDS, tell)
@@ -113,7 +112,7 @@ def make_split(parts: Parts, target: SplitTarget, seed: int = 1, progress: Progr
 
 
 def random_split(parts: Parts, target: SplitTarget, seed: int = 1) -> Split:
-    """A split of the same sizes by chance: what the divergences of another one are to be compared with."""
+    """A random split of the same sizes, to compare divergences with."""
     target.check(len(parts))
     order = np.random.default_rng((seed, STARTS + 1)).permutation(len(parts))
     ends = np.cumsum([target.train, target.dev, target.test])
@@ -123,20 +122,20 @@ def random_split(parts: Parts, target: SplitTarget, seed: int = 1) -> Split:
 
 
 def steps() -> int:
-    """How many steps `make_split` tells its progress at most."""
+    """The highest number of steps that `make_split` reports."""
     return STARTS * START_ROUNDS + SWAP_ROUNDS
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Which rows must stay in train, and which may not be held out, so that train has every atom that is asked for."""
+    """Rows that must stay in train, or must not be held out, so that train has every atom of dev and test."""
 
     fixed: NDArray[np.bool_]  # (rows,) stay in train
-    barred: NDArray[np.bool_]  # (rows,) have an atom that too few rows have to show it in train and to ask for it
+    barred: NDArray[np.bool_]  # (rows,) have an atom too rare to be in train and held out
 
     @classmethod
     def of(cls, atoms: SparseRows, seen: int) -> Anchors:
-        """Fix `seen` rows of every atom: its shortest ones, which bring the fewest compounds into train."""
+        """Fix the `seen` shortest rows of every atom, which bring the fewest compounds into train."""
         fixed, barred = np.zeros(len(atoms), bool), np.zeros(len(atoms), bool)
         if not seen:
             return cls(fixed, barred)
@@ -144,7 +143,7 @@ class Anchors:
         order = np.lexsort((row, atoms.totals()[row], atoms.columns))  # by atom, then by length
         counts = np.bincount(atoms.columns, minlength=atoms.types)
         rows_of = np.split(row[order], np.cumsum(counts)[:-1])
-        for atom in np.argsort(counts, kind="stable"):  # the rarest first: their rows show others too
+        for atom in np.argsort(counts, kind="stable"):  # the rarest first: their rows have others too
             rows = rows_of[atom]
             if len(rows) <= seen:
                 barred[rows] = True
@@ -153,7 +152,7 @@ class Anchors:
         return cls(fixed, barred)
 
     def check(self, target: SplitTarget) -> None:
-        """Refuse what leaves too few rows to choose from."""
+        """Refuse a target that leaves too few rows to choose from."""
         needed, free, held = int(self.fixed.sum()), int((~self.fixed & ~self.barred).sum()), target.dev + target.test
         found = f"to have every atom of dev and test in {target.seen} rows of train"
         if needed > target.train:
@@ -162,7 +161,7 @@ class Anchors:
             raise UserError(f"{found} leaves {free} rows for these; expected at least {held}, or a smaller --seen")
 
     def random_sides(self, target: SplitTarget, random: np.random.Generator) -> NDArray[np.int8]:
-        """Where every row is at first."""
+        """A random start: where every row is."""
         side = np.full(len(self.fixed), UNUSED, np.int8)
         order = random.permutation(len(side))
         side[order[(~self.fixed & ~self.barred)[order]][: target.dev + target.test]] = HELD
@@ -182,7 +181,7 @@ class Anchors:
 
 
 class _Counts:
-    """The weight of each type in train and among the held rows, and what moving a row would change."""
+    """The weight of each type in train and in held rows, and what moving a row would change."""
 
     def __init__(self, rows: SparseRows, alpha: float, side: NDArray[np.int8], leaving: float) -> None:
         self.rows, self.alpha, self.leaving = rows, alpha, leaving
@@ -198,15 +197,15 @@ class _Counts:
     def move(self, rows: Ints, origin: int, goal: int) -> None:
         moved = self.rows.frequencies(rows)
         in_train, in_held = np.subtract(_CHANGE[goal], _CHANGE[origin])
-        # Rounding may leave a little less than nothing.
+        # Rounding may leave values just below 0.
         self.train = np.maximum(self.train + in_train * moved, 0.0) if in_train else self.train
         self.held = np.maximum(self.held + in_held * moved, 0.0) if in_held else self.held
 
     def changes(self, rows: Ints, origin: int, goal: int) -> Floats:
-        """By how much the coefficient would change, about, if each of these rows moved.
+        """(rows,) approximate change of the coefficient if each of these rows moved.
 
-        One occurrence less brings `leaving` times what it brings that all leave, shared among them. For compounds that
-        is 1: rows move in groups, and by itself one occurrence less of a hundred in train would seem to bring nothing.
+        Removing one of n occurrences counts `leaving` / n of what removing all of them would change. For compounds
+        `leaving` is 1, as rows move in groups: the true change of removing one of many would be almost 0.
         """
         in_train, in_held = np.subtract(_CHANGE[goal], _CHANGE[origin])
         shared, whole = self._shared(self.train, self.held), self._whole()
@@ -230,7 +229,7 @@ class _Counts:
 
 
 class _Sides:
-    """Where every row is, and how good that is."""
+    """Where every row is, and how good that state is."""
 
     def __init__(
         self, parts: Parts, target: SplitTarget, anchors: Anchors, side: NDArray[np.int8], price: float
@@ -247,7 +246,7 @@ class _Sides:
         self.compounds.move(rows, origin, goal)
 
     def gains(self, origin: int, goal: int) -> tuple[Ints, Floats]:
-        """The rows at `origin` that may move, the best first, and what moving each of them is worth, about."""
+        """The rows at `origin` that may move, best first, and about what moving each is worth."""
         rows = np.flatnonzero((self.side == origin) & self.anchors.may_move(origin, goal))
         worth = self.price * self.atoms.changes(rows, origin, goal) - self.compounds.changes(rows, origin, goal)
         order = np.argsort(-worth, kind="stable")
@@ -257,12 +256,12 @@ class _Sides:
         return Divergences(1 - self.atoms.coefficient(), 1 - self.compounds.coefficient())
 
     def value(self) -> float:
-        """What swaps improve, at the present price."""
+        """What swaps improve, at the current price."""
         now = self.divergences()
         return now.compounds - self.price * now.atoms
 
     def goal(self) -> float:
-        """Compares states whatever their price."""
+        """Quality of a state, independent of its price."""
         now = self.divergences()
         return now.compounds - EXCESS_PRICE * max(0.0, now.atoms - self.limit)
 
@@ -282,7 +281,7 @@ class _Sides:
 
 
 def _halve(sides: _Sides, seed: int) -> Split:
-    """Divide the held rows into dev and test by chance; of a few ways, one in which both keep to the targets."""
+    """Divide the held rows into dev and test: the best of a few random ways."""
     parts, target = sides.parts, sides.target
     train, held = np.flatnonzero(sides.side == TRAIN), np.flatnonzero(sides.side == HELD)
     random = np.random.default_rng((seed, STARTS))
@@ -302,7 +301,7 @@ def _halve(sides: _Sides, seed: int) -> Split:
 
 
 def _swap(sides: _Sides, rounds: int, tell: Progress) -> _Sides:
-    """Swap groups of rows between the parts while that helps; the best state is kept."""
+    """Swap groups of rows between the parts while that helps; return the best state."""
     held = sides.target.dev + sides.target.test
     pairs = [(TRAIN, HELD)] + ([(UNUSED, HELD), (UNUSED, TRAIN)] if (sides.side == UNUSED).any() else [])
     group = {pair: max(1, held // 5) for pair in pairs}
@@ -325,7 +324,7 @@ def _swap(sides: _Sides, rounds: int, tell: Progress) -> _Sides:
 
 
 def _swap_group(sides: _Sides, pair: tuple[int, int], size: int) -> int:
-    """Swap the rows for which it promises most; takes it back where it does not help. Says how many moved."""
+    """Swap the most promising rows, or none where that does not help; return how many moved."""
     one, other = pair
     there, there_worth = sides.gains(one, other)
     back, back_worth = sides.gains(other, one)

@@ -1,4 +1,4 @@
-"""What a task gives to the training loop: its data and its model. The registry of tasks, and models on disk."""
+"""Interfaces of a task's data and model, the registry of tasks, and saved models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..nn.encoder import Encoder
 from ..nn.registry import find_encoder
 
 Progress = Callable[[int], None]
-STREAM_ROWS = 256  # rows collected from a stream before they are answered
+STREAM_ROWS = 256  # rows of a stream that are answered together
 Options = TypeVar("Options")
 Row = TypeVar("Row")
 DEFAULT_KIND = "edge"
@@ -34,50 +34,57 @@ DEFAULT_KIND = "edge"
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of a model that has none besides the settings of its encoder."""
+    """No options besides the settings of the encoder."""
 
 
 class TaskModel(nn.Module, ABC):
-    """A model that predicts, and can say in plain JSON how it is rebuilt.
+    """A model that predicts, and describes itself in plain JSON.
 
-    A task must write `description`, `from_description` and `predict`; `forward` is between it and its data.
+    A task implements `description`, `from_description` and `predict`; only its own data call `forward`.
     """
 
-    # A frozen dataclass: settings in the `model:` section of a preset that are not those of the encoder.
-    Options: ClassVar[type] = NoOptions
+    Options: ClassVar[type] = NoOptions  # a frozen dataclass: settings of `model:` besides those of the encoder
     reads: ClassVar[str] = "graphs"  # of `nn.registry`: which encoders `model.kind` may name
-    task: str = ""  # the name it is registered by; training and loading set it
-    folder: Path | None = None  # where it was loaded from, or trained
+    task: str = ""  # its registered name; training and loading set it if the class does not
+    folder: Path | None = None  # where it was trained, or loaded from
     _record: Record | None = None
 
     @property
-    def record(self) -> Record | None:
-        """The record of the run that trained the model: scores, settings, minutes. None where there is none."""
-        if self._record is None and self.folder is not None and (self.folder / RECORD_FILE).exists():
+    def record(self) -> Record:
+        """The record of the run that trained the model: scores, settings, minutes."""
+        if not self.has_record:
+            raise UserError("this model has no record: its training was stopped, or it was made by hand")
+        if self._record is None and self.folder is not None:
             self._record = read_record(self.folder / RECORD_FILE)
+        assert self._record is not None
         return self._record
 
     @record.setter
     def record(self, record: Record | None) -> None:
         self._record = record
 
+    @property
+    def has_record(self) -> bool:
+        """Whether a run trained the model to its end."""
+        return self._record is not None or (self.folder is not None and (self.folder / RECORD_FILE).exists())
+
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Everything but the weights, as plain JSON: model settings and vocabularies. Saving writes it down."""
+        """Everything but the weights, as plain JSON: model settings and vocabularies."""
 
     @classmethod
     @abstractmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """The model with fresh weights. Loading builds it so, and then reads the weights."""
+        """Build the model with fresh weights."""
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        """Answers for rows without their answers, in their order."""
+        """Answer rows, in their order."""
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        """Answers for lines of text as they arrive; errors name the line of `source`. Here, lines of JSON."""
+        """Answer lines, by default of JSON, as they arrive; errors name the line of `source`."""
 
         def answer(waiting: list[tuple[int, Any]]) -> list[dict[str, Any]]:
             return self.predict([value for _, value in waiting])
@@ -85,18 +92,20 @@ class TaskModel(nn.Module, ABC):
         return answered(read_json_lines(lines, source), answer, lambda _: 1, STREAM_ROWS, pausing)
 
     def save(self, path: str | Path) -> None:
-        """Save the model to a folder, so that `load` gives it back: config.json, model.safetensors and its record."""
+        """Save the model to a folder: config.json, model.safetensors and its record."""
         folder = Path(path)
+        if not self.task:  # it could not be loaded
+            raise UserError(f"{folder}: found a {type(self).__name__} of no task; expected its `task` to be set")
         with replacing(folder / WEIGHTS_FILE) as aside:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}, aside)
-        if self.record is not None:
+        if self.has_record:
             write_json(folder / RECORD_FILE, to_dict(self.record))
         # The description comes last: a folder with a config.json is a whole model.
         write_json(folder / CONFIG_FILE, {"format": MODEL_FORMAT, "task": self.task, **self.description()})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Load a model of this class from a folder, or one that comes with the package by its name, ready to predict.
+        """Load a model of this class, in eval mode, from a folder or by the name of a bundled one.
 
         >>> from edge_transformer import RelationModel
         >>> model = RelationModel.load("clutrr-small")
@@ -112,7 +121,7 @@ class TaskModel(nn.Module, ABC):
 
 @contextmanager
 def answering(model: nn.Module) -> Iterator[None]:
-    """Without dropout and the like; afterwards the model is in the mode that it was in."""
+    """Put the model in eval mode for a block, then restore its mode."""
     was_training = model.training
     model.eval()
     try:
@@ -122,52 +131,52 @@ def answering(model: nn.Module) -> Iterator[None]:
 
 
 def in_full(logits: Tensor) -> Tensor:
-    """Logits in 32 bits at least: sums over many of them are never in 16."""
+    """Upcast 16-bit logits to float32, for sums over many of them."""
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def share_of_process(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows that are this process's to score, where several train together; all of them where it is alone."""
-    if not _has_company():
+    """The rows that this process scores: in distributed training its share, else all of them."""
+    if not _is_distributed():
         return rows
     return rows[torch.distributed.get_rank() :: torch.distributed.get_world_size()]
 
 
 def sum_over_processes(counts: Sequence[int], device: torch.device) -> list[int]:
-    """What the processes have counted together."""
+    """Sum counts over all processes."""
     total = torch.tensor(counts, device=device)
-    if _has_company():
+    if _is_distributed():
         torch.distributed.all_reduce(total)
     return [int(count) for count in total]
 
 
-def _has_company() -> bool:
+def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 class TaskData(ABC):
     """The rows of a task, as the training loop needs them.
 
-    A task must write `from_rows`, `train_rows`, `new_model`, `batches`, `loss` and `evaluate`. The rest has an answer
-    here, which tasks with files of their own formats, or more to tell, replace.
+    A task implements `from_rows`, `train_rows`, `new_model`, `batches`, `loss` and `evaluate`. The other methods have
+    defaults.
     """
 
     Settings: ClassVar[type] = NoOptions  # a frozen dataclass, the `data:` section of a preset
-    reading_settings: ClassVar[tuple[str, ...]] = ()  # those that say what a row is, wherever a trained model is scored
-    folder: Path | None = None  # where the rows were read from, as an absolute path; None for rows in memory
-    given: str = ""  # the same as it was given
-    about: Mapping[str, Any] = MappingProxyType({})  # name and fingerprint of the rows, set by who reads them
+    reading_settings: ClassVar[tuple[str, ...]] = ()  # those that also apply when a trained model is scored elsewhere
+    folder: Path | None = None  # absolute path of the files; None for rows in memory
+    given: str = ""  # the folder as the user gave it
+    about: Mapping[str, Any] = MappingProxyType({})  # name and fingerprint of the rows
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        """Data from rows in memory, as `predict` takes them plus their answers, by split: "train", "test", and others.
+        """Make data from rows in memory by split ("train", "dev", "test"): inputs of `predict`, plus their answers.
 
-        The vocabularies come from the training rows, or from `model` where a trained one is to be scored.
+        The vocabularies come from the training rows, or from a trained `model` that is to be scored.
         """
 
     @classmethod
@@ -179,10 +188,9 @@ class TaskData(ABC):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Data from the files of a folder: here, from JSON lines, one file a split, such as train.jsonl.
+        """Read the files of a folder, by default JSON lines with one file per split, such as train.jsonl.
 
-        Where a trained model is to be scored, the folder needs no training files. `seed` decides which rows are held
-        out, where the settings ask for that.
+        Scoring a trained `model` needs no training files. `seed` chooses held-out rows, if the settings ask for them.
         """
         files = jsonl_files(folder, training=model is None)
         rows = {split: read_jsonl(path, progress) for split, path in files.items() if model is None or split != "train"}
@@ -192,24 +200,23 @@ class TaskData(ABC):
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
-        """The hash of a folder's data files, without reading their rows: a run is resumed only on the same data.
+        """Hash a folder's data files without reading their rows: a run is resumed only on the same data.
 
-        `training` and `testing` say which files must be there; `split` names the one that is meant, where other files
-        split one corpus in several ways.
+        `training` and `testing` say which files must exist; `split` names one of several splits of a corpus.
         """
         return fingerprint(jsonl_files(folder, training).values())
 
     @classmethod
     def valid_fingerprint(cls, settings: Any) -> str:
-        """The hash of validation files from another folder, where the settings name one; else ""."""
+        """Hash the validation files of another folder, if the settings name one; else ""."""
         return ""
 
     def identity(self) -> dict[str, Any]:
-        """What a record says about the data: their name, their fingerprint, and how many rows are trained on."""
+        """What a record says about the data: name, fingerprint, number of training rows."""
         return {**self.about, "train_rows": self.train_rows}
 
     def notes(self) -> list[str]:
-        """What a user should know about these data before training, or before reading the scores."""
+        """Remarks on these data that a user should read before training or scoring."""
         return []
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -217,26 +224,26 @@ class TaskData(ABC):
     @property
     @abstractmethod
     def train_rows(self) -> int:
-        """How many rows there are to train on: the loop counts its steps by it."""
+        """The number of training rows."""
 
     @abstractmethod
     def new_model(self, settings: Mapping[str, Any]) -> TaskModel:
-        """A fresh model for these data from the `model:` section of a preset."""
+        """Make a fresh model from the `model:` section of a preset."""
 
     @abstractmethod
     def batches(self, rows: Tensor) -> Iterator[Any]:
-        """The training rows with these numbers as batches, if possible without padding: a step adds up their losses."""
+        """Batches of the training rows with these numbers, preferably without padding; a step adds up their losses."""
 
     def train_sizes(self) -> Tensor:
         """The size of every training row, for `train.batches: words`."""
         raise UserError("train.batches: found 'length' or 'words'; expected 'random': this task has no other batches")
 
     def train_shapes(self) -> Tensor:
-        """A number for every training row, for `train.batches: length`: the same where nothing need be padded."""
+        """A number for every training row, for `train.batches: length`; equal numbers need no padding."""
         return self.train_sizes()
 
     def weight(self, rows: Tensor) -> float:
-        """What the summed loss of these rows is divided by: here, how many they are."""
+        """The divisor of the summed loss of these rows, by default their number."""
         return float(len(rows))
 
     @abstractmethod
@@ -247,16 +254,16 @@ class TaskData(ABC):
 
     @abstractmethod
     def evaluate(self, model: nn.Module, device: torch.device, progress: Progress | None = None) -> dict[str, float]:
-        """The scores, by name, on all rows that are not trained on."""
+        """The scores, by name, on all rows outside the training split."""
 
     def evaluation_rows(self) -> int:
-        """How many rows `evaluate` reports progress on; 0 where it reports none."""
+        """How many rows `evaluate` reports progress on; 0 if it reports none."""
         return 0
 
     def evaluate_midway(
         self, model: nn.Module, device: torch.device, progress: Progress | None = None
     ) -> dict[str, float]:
-        """The scores to look at while training goes on: all of them, or those that are worth the time."""
+        """The scores during training: all, or those worth the time."""
         return self.evaluate(model, device, progress)
 
     def midway_rows(self) -> int:
@@ -267,7 +274,7 @@ class TaskData(ABC):
 def encoder_config(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> Any:
     """The checked configuration of the encoder that a preset's `model:` section describes."""
     config = find_encoder(settings.get("kind", DEFAULT_KIND), reads).config
-    others = {"kind"} | (_names(options) - _names(config))  # what both name goes to both
+    others = {"kind"} | (_names(options) - _names(config))  # a shared name goes to both
     return from_dict(config, {name: value for name, value in settings.items() if name not in others}, "model")
 
 
@@ -277,13 +284,13 @@ def model_options(settings: Mapping[str, Any], options: type[Options]) -> Option
 
 
 def model_settings(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> dict[str, Any]:
-    """A preset's `model:` section with every default filled in."""
+    """A preset's `model:` section with all defaults filled in."""
     given = to_dict(model_options(settings, options))
     return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options, reads)), **given}
 
 
 def encoder_fields(model: type[TaskModel], kind: str | None = None) -> set[str]:
-    """The names of all settings that the `model:` section of a preset may have."""
+    """The names of all settings in the `model:` section of a preset."""
     config = find_encoder(kind or DEFAULT_KIND, model.reads).config
     return _names(config) | _names(model.Options) | {"kind"}
 
@@ -299,13 +306,13 @@ def _names(options: type) -> set[str]:
 
 
 class Task(NamedTuple):
-    """The two halves of a task."""
+    """The data class and the model class of a task."""
 
     data: type[TaskData]
     model: type[TaskModel]
 
 
-# Where the two halves of a task are, as "module:class": a task is imported when it is first asked for.
+# The data and model classes as "module:class", imported at first use.
 _PLACES = {
     "relations": (".relations.data:RelationData", ".relations.model:RelationModel"),
     "graphs": (".graphs.data:GraphData", ".graphs.model:GraphParser"),
@@ -316,7 +323,7 @@ _TASKS: dict[str, Task] = {}
 
 
 def register_task(name: str, data: type[TaskData], model: type[TaskModel]) -> None:
-    """Make a task known by a name, so that it can be trained, saved and loaded like those of the package."""
+    """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones."""
     if name in _PLACES or _TASKS.get(name, Task(data, model)) != Task(data, model):
         raise ValueError(f"there is a task {name!r} already; choose another name")
     _TASKS[name] = Task(data, model)
@@ -341,13 +348,13 @@ def _split_place(place: str) -> tuple[str, str]:
 
 MODEL_FORMAT = "edge-transformer model 1"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-RUN_FILE = "run.json"  # in a run's folder from its first moment on: what is to be done
-RECORD_FILE = "record.json"  # what came out of the run that trained the model
-BUNDLED = Path(__file__).parent / "bundled"  # trained models that come with the package, one folder each
+RUN_FILE = "run.json"  # what to run, written when a run starts
+RECORD_FILE = "record.json"  # the results of a finished run
+BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
 
 
 def load(path: str | Path) -> TaskModel:
-    """Load a saved model, or one that comes with the package by its name, ready to predict."""
+    """Load a model, in eval mode, from a folder or by the name of a bundled one."""
     folder = Path(path)
     if not folder.is_dir():
         if str(path) not in bundled_models():
@@ -359,7 +366,7 @@ def load(path: str | Path) -> TaskModel:
     if not (folder / CONFIG_FILE).exists():
         found = f"{folder}: found no {CONFIG_FILE}"
         if (folder / RUN_FILE).exists():
-            raise UserError(f"{found}: its training has not finished; the command that started it goes on with it")
+            raise UserError(f"{found}: its training has not finished; the command that started it resumes it")
         raise UserError(f"{found}; expected the folder of a trained model")
     config = read_json(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT:
@@ -380,7 +387,7 @@ def load(path: str | Path) -> TaskModel:
 
 
 def bundled_models() -> list[str]:
-    """The names of the models that come with the package. A folder of the same name goes before them."""
+    """The names of the bundled models. `load` prefers a folder of the same name."""
     return sorted(config.parent.name for config in BUNDLED.glob(f"*/{CONFIG_FILE}"))
 
 
@@ -390,13 +397,13 @@ DEV = "dev"
 
 
 class SplitTaskData(TaskData):
-    """`_splits` has the rows to be scored, by the name of their file. Test rows are looked at once."""
+    """Data with named splits in `_splits`. Only dev is scored during training."""
 
     _splits: Mapping[str, Sequence[Any]]
 
     @abstractmethod
     def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
-        """The scores of one file, by name."""
+        """The scores of one split, by name."""
 
     def evaluation_rows(self) -> int:
         return sum(map(len, self._splits.values()))
@@ -413,5 +420,5 @@ class SplitTaskData(TaskData):
     def evaluate_midway(
         self, model: nn.Module, device: torch.device, progress: Progress | None = None
     ) -> dict[str, float]:
-        """The scores of dev, where there is one; none where not, as nobody should choose by the scores of test."""
+        """The scores of dev, if there is one: nobody should choose by the scores of test."""
         return self._score(DEV, model, device, progress) if DEV in self._splits else {}

@@ -1,4 +1,4 @@
-"""What is to be run: the settings of training, a whole run, and the hardware it is computed on."""
+"""Configuration of training, of a whole run, and of its hardware."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from ..tasks.base import TaskData, get_task, model_settings
 from .presets import SECTIONS, load_preset, override, yaml_value
 
 DEFAULT_PRECISION = "32-true"
-NO_PRESET = "none"  # the name of settings that are all given by hand
-RECORD_FILE = "record.json"  # in a run's folder: what came out
+NO_PRESET = "none"  # the name of a run without a preset
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model is trained: the `train:` section of a preset."""
+    """The `train:` section of a preset."""
 
     epochs: int
     batch_size: int
     lr: float
-    warmup_steps: int = 0  # the learning rate rises linearly this long, then falls linearly to 0
+    warmup_steps: int = 0  # the learning rate rises linearly over these steps, then falls linearly to 0
     optimizer: str = "adam"  # "adam" | "adamw"
     weight_decay: float = 0.0
-    clip: float = 1.0  # largest norm of the gradient; 0 for none
-    average: float = 0.0  # decay of a moving average of the weights, which is then what is scored and saved; 0 for none
-    evaluate_every: int = 5  # epochs
-    # "random" | "length": rows of equal or nearly equal size, for speed | "words": the same, batch_size counting words
+    clip: float = 1.0  # largest norm of the gradient; 0 for no clipping
+    average: float = 0.0  # decay of the moving average of the weights that is scored and saved; 0 for no average
+    evaluate_every: int = 5  # epochs between scores
+    # "random" | "length": rows of similar size, for speed | "words": the same, with batch_size in words
     batches: str = "random"
-    steps: int | None = None  # training ends after so many, where the epochs have not ended it before
+    steps: int | None = None  # the most training steps, if the epochs have more
 
     def __post_init__(self) -> None:
         require_positive(self, "epochs", "batch_size", "evaluate_every")
@@ -56,20 +55,18 @@ class RunConfig:
 
     task: str
     preset: str
-    settings: dict[
-        str, Any
-    ]  # sections "model", "train" and "data": the preset's with overrides, all defaults filled in
+    settings: dict[str, Any]  # sections "model", "train" and "data", with overrides and all defaults filled in
     overrides: dict[str, Any]
     seed: int
 
     @classmethod
     def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
-        """The run that a preset with some settings overridden describes."""
+        """The run of a preset with overrides."""
         settings = override({"task": task} if preset == NO_PRESET else load_preset(preset), overrides)
         if settings.get("task") != task:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
         sections = {name: settings.get(name) or {} for name in SECTIONS}
-        # With the defaults of today written out, a record and a half-done run notice when one of them changes.
+        # With all defaults written out, a record or an unfinished run shows when a default changes.
         complete = {
             "model": model_settings(sections["model"], get_task(task).model.Options, get_task(task).model.reads),
             "train": to_dict(from_dict(TrainConfig, sections["train"], "train")),
@@ -86,7 +83,7 @@ class RunConfig:
         return from_dict(get_task(self.task).data.Settings, self.settings["data"], "data")
 
     def recorded_settings(self, precision: str = DEFAULT_PRECISION) -> dict[str, Any]:
-        """All settings that a record of this run names: what sets it apart from other runs on the same data."""
+        """The settings in the record of this run, which distinguish it from other runs on the same data."""
         return {**self.settings, "precision": precision}
 
     def load_data(self, folder: str | Path) -> TaskData:
@@ -98,13 +95,13 @@ class RunConfig:
         return data
 
     def arguments(self, data: str | Path) -> list[str]:
-        """The arguments of `edge-transformer` that do this run."""
+        """The arguments of `edge-transformer` for this run."""
         changes = [f"{name}={yaml_value(value)}" for name, value in self.overrides.items()]
         sets = [argument for change in changes for argument in ("--set", change)]
         return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
 
     def folder_name(self, data: str | Path) -> str:
-        """A name for the run's folder, different for other settings, seeds and names of data folders."""
+        """A name for the run's folder, from its preset, data folder, overrides and seed."""
         parts = [Path(self.preset).with_suffix("").as_posix().strip("./").replace("/", "-"), Path(data).resolve().name]
         if self.overrides:
             parts.append(f"{zlib.crc32(canonical_json(self.overrides).encode()):08x}")
@@ -113,16 +110,16 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where and how exactly a run is computed."""
+    """Device, precision, threads and recomputation of a run."""
 
-    device: str = "auto"  # anything Lightning Fabric knows as an accelerator: "cpu", "cuda", "mps", "auto"
+    device: str = "auto"  # an accelerator of Lightning Fabric: "cpu", "cuda", "mps", "auto"
     precision: str = DEFAULT_PRECISION  # "32-true" | "64-true" | "bf16-mixed"
     threads: int | None = None
-    recompute: str = "nothing"  # what of layers the backward pass computes again: "nothing" | "hidden" | "layers"
+    recompute: str = "nothing"  # what the backward pass recomputes: "nothing" | "hidden" | "layers"
 
     @classmethod
     def of(cls, **values: Any) -> Hardware:
-        """The same from what a user gives: errors name the value."""
+        """Check the values of a user; errors name the value."""
         return from_dict(cls, values, "hardware")
 
     def __post_init__(self) -> None:

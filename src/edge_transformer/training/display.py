@@ -1,7 +1,6 @@
-"""How the runs of an experiment stand: one live table in a terminal, elsewhere a line for each event.
+"""Progress of the runs of an experiment: a live table in a terminal, elsewhere a line for each event.
 
-The table has one line for each run and never more lines or columns than the terminal: it shows what is running first,
-then as much of the rest as there is room for, and says how many runs it leaves out.
+The table has a line for each run and fits the terminal: running ones come first, and it counts those it leaves out.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .presets import yaml_value
 if TYPE_CHECKING:
     from .experiment import Run
 
-# The states of a run, those first that are shown first where there is no room for all.
+# The states of a run, in the order in which they are shown if there is no room for all.
 STYLES = {
     "running": "bold",
     "elsewhere": "none",
@@ -43,7 +42,7 @@ LEAST_NAME = 10  # columns of a run's name, however narrow the terminal
 
 
 class Standing(NamedTuple):
-    """How far a run is; texts that are not known are empty."""
+    """The progress of a run; unknown texts are empty."""
 
     epoch: str = ""
     done: str = ""
@@ -54,7 +53,7 @@ class Standing(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the table, with a cell for each run that is shown."""
+    """A column of the table, with a cell for each shown run."""
 
     title: str
     cells: list[str]
@@ -65,14 +64,14 @@ class Column(NamedTuple):
 
 
 class Display:
-    """Tells what has changed since it was last asked to."""
+    """Reports changes since the last update."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
         self._states = {id(run): "waiting" for run in runs}
 
     def update(self) -> None:
-        """A line for each run whose state is another one; nothing in a terminal, where the table shows it."""
+        """Print a line for each run whose state has changed, unless a terminal shows the table."""
         for run in self._runs:
             if run.state != self._states[id(run)]:
                 self._states[id(run)] = run.state
@@ -82,7 +81,7 @@ class Display:
 
 @contextmanager
 def display(runs: Sequence[Run]) -> Iterator[Display]:
-    """Show how runs stand for the time of a block, and leave all that were begun in the terminal when it ends."""
+    """Show the progress of runs during a block; the last table lists all runs that have begun."""
     shown = Display(runs)
     shown.update()
     if not console.is_terminal or not runs:
@@ -101,7 +100,7 @@ def display(runs: Sequence[Run]) -> Iterator[Display]:
 
 
 def event(run: Run) -> str:
-    """What has become of a run, in one line."""
+    """The state of a run, in one line."""
     if run.state == "failed":
         return f"failed: {run.name}: {run.last_words}"
     if run.record is None:
@@ -113,13 +112,13 @@ def event(run: Run) -> str:
 
 
 def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
-    """How runs stand, in at most `width` columns and `height` lines; without a height, all but those that wait."""
+    """The progress of runs in at most `width` columns and `height` lines; without a height, all but waiting runs."""
     shared, names = short_names(runs)
     title = [line for text in (shared, _progress(runs)) for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     if height is None:
         chosen = [number for number, run in enumerate(runs) if run.state != "waiting"]
     else:
-        chosen = _most_telling(runs, height - len(title) - 3)  # less the heads, the runs left out, the prompt
+        chosen = _most_telling(runs, height - len(title) - 3)  # less the header, the line "not shown", the prompt
     shown = [(names[number], runs[number]) for number in chosen]
     rows = [(name, run) for name, run in shown if run.state != "failed"]
     parts: list[RenderableType] = [Text(line, style="italic") for line in title]
@@ -136,10 +135,7 @@ def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
 
 
 def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
-    """What all runs have in common, and a name for each: its preset, and what it has that others do not.
-
-    Seeds are named only where all runs have the same one.
-    """
+    """What all runs have in common, a shared seed included, and a name for each: its preset and its own settings."""
     changes = [{name: yaml_value(value) for name, value in run.config.overrides.items()} for run in runs]
     in_all = {name: value for name, value in changes[0].items() if all(own.get(name) == value for own in changes)}
     brief = _unless_ambiguous({name: name.rpartition(".")[2] for own in changes for name in own if name not in in_all})
@@ -159,7 +155,7 @@ def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
 
 
 def _unless_ambiguous(short: dict[str, str]) -> dict[str, str]:
-    """Short forms of texts, or the texts themselves where two of them have the same."""
+    """Short forms of texts, or the texts themselves if two short forms are equal."""
     return short if len(set(short.values())) == len(short) else {text: text for text in short}
 
 
@@ -168,7 +164,7 @@ def _have_one_seed(runs: Sequence[Run]) -> bool:
 
 
 def _progress(runs: Sequence[Run]) -> str:
-    """How many runs there are, and in which states."""
+    """The number of runs in each state."""
     states = Counter(run.state for run in runs)
     finished = states.pop("finished", 0) + states.pop("known", 0)
     return ", ".join([f"{finished} of {len(runs)} runs finished", *_counts(states)])
@@ -179,7 +175,7 @@ def _counts(states: Counter[str]) -> list[str]:
 
 
 def _most_telling(runs: Sequence[Run], room: int) -> list[int]:
-    """The places of the runs to show: running ones before others, the latest of those that ended, the next to begin."""
+    """The numbers of the runs to show: running ones first, then the last to end and the next to begin."""
     states = list(STYLES)
 
     def rank(number: int) -> tuple[int, int]:
@@ -190,7 +186,7 @@ def _most_telling(runs: Sequence[Run], room: int) -> list[int]:
 
 
 def _grid(rows: Sequence[tuple[str, Run]], width: int, with_seeds: bool) -> Table:
-    """A line for each named run, with the columns that there is room for."""
+    """A line for each run, with the columns that fit."""
     runs = [run for _, run in rows]
     standings = [how_it_stands(run) for run in runs]
     state = Column("state", [run.state for run in runs])
@@ -237,7 +233,7 @@ def _scores(standings: Sequence[Standing]) -> list[str]:
 
 
 def _most_useful(scores: Sequence[str]) -> list[str]:
-    """The last scores first, which are of the hardest rows; parts such as "gen lexical" of "gen" after all others."""
+    """The last scores, of the hardest rows, first; parts such as "gen lexical" of "gen" after all others."""
     details = [score for score in scores if any(score.startswith(f"{whole} ") for whole in scores)]
     return [score for score in reversed(scores) if score not in details] + details[::-1]
 
@@ -250,9 +246,9 @@ def _score_column(score: str, standings: Sequence[Standing]) -> Column:
 
 
 def how_it_stands(run: Run) -> Standing:
-    """The epoch, steps, minutes, minutes left, loss and scores of a run, as its folder or its record says."""
+    """Read the progress of a run from its record or its folder."""
     train = run.config.train
-    epochs = train.epochs if train.steps is None else None  # where steps count, nobody knows the epochs
+    epochs = train.epochs if train.steps is None else None  # unknown if steps end the run
     if run.record is not None:
         metrics = run.record.metrics
         scores = {name: value for name, value in metrics.items() if is_fraction(name)}
@@ -273,5 +269,5 @@ def how_it_stands(run: Run) -> Standing:
             f"{last['loss']:.3f}" if last else "",
             last.get("scores", {}),
         )
-    except (UserError, KeyError, TypeError, ZeroDivisionError):  # not there yet, or of another version
+    except (UserError, KeyError, TypeError, ZeroDivisionError):  # missing, or of another version
         return Standing()

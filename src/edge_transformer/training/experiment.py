@@ -1,8 +1,8 @@
 """Experiments: presets x training sets x seeds, several runs side by side, resumable.
 
-Every run is a process of its own with one thread, in a folder of its own. A finished run is added to the results file;
-a run that the file already has is skipped, and one that was cut off goes on from its checkpoint. A run that fails does
-not stop the others. Where the experiment is killed and its runs are not, the next start waits for them.
+Each run is a process with one thread, in its own folder. A finished run is added to the results file, and skipped from
+then on; an interrupted run resumes from its checkpoint; a failed run does not stop the others. If runs outlive a killed
+experiment, the next start waits for them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from ..data.relations.generate import GeneratedData
 from ..errors import UserError
 from ..io.files import lock
+from ..io.process import collected_signals
 from ..io.progress import bar, console
 from ..io.records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from ..io.settings import from_dict
-from ..tasks.base import get_task
-from .config import RECORD_FILE, RunConfig
+from ..tasks.base import RECORD_FILE, get_task
+from .config import RunConfig
 from .display import display
 from .folder import LOCK_FILE
 from .presets import read_yaml, yaml_value
@@ -43,10 +43,10 @@ class PlannedPreset:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """One entry of an experiment's `training_sets`: all of its runs are done on each of them."""
+    """One entry of an experiment's `training_sets`; each preset runs on each of them."""
 
-    data: str  # folder, seen from where the command runs
-    fingerprint: str | None = None  # of the data that are meant, where they are made by commands: others are refused
+    data: str  # folder, relative to the working directory
+    fingerprint: str | None = None  # the expected one, for data that commands make; others are refused
     set: dict = field(default_factory=dict)  # changes to all presets, such as {"data.train_k": [2, 3]}
 
 
@@ -55,16 +55,16 @@ class Experiment:
     """An experiment file."""
 
     task: str
-    results: str  # the .jsonl file that finished runs are added to
+    results: str  # the .jsonl file of finished runs
     seeds: tuple[int, ...]
     runs: tuple[PlannedPreset, ...]
-    data: str | None = None  # for the only training set, where nothing else is to be said about it
+    data: str | None = None  # short for a single training set
     training_sets: tuple[TrainingSet, ...] = ()
-    generate: tuple[GeneratedData, ...] = ()  # made first, where they are not there
+    generate: tuple[GeneratedData, ...] = ()  # made first, if missing
 
     @classmethod
     def read(cls, path: str | Path, results: str | Path | None = None) -> Experiment:
-        """Read and check an experiment file. `results` is a file of records to use instead of the one it names."""
+        """Read and check an experiment file. `results` replaces the file of records that it names."""
         experiment = from_dict(cls, read_yaml(Path(path)), str(path))
         if results is not None:
             experiment = replace(experiment, results=str(results))
@@ -72,7 +72,7 @@ class Experiment:
             get_task(experiment.task)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
-        if not experiment.results.endswith(".jsonl"):  # found out now, and not when the first run has ended
+        if not experiment.results.endswith(".jsonl"):  # before the first run, not after it
             raise UserError(f"{path}: results: found {experiment.results}; expected a .jsonl file")
         if not experiment.runs:
             raise UserError(f"{path}: runs: found none; expected a list of presets")
@@ -83,7 +83,7 @@ class Experiment:
         return experiment
 
     def _check_runs(self, path: str | Path) -> None:
-        """Say which entries of the file make a run that cannot be."""
+        """Check that every entry makes valid runs; errors name the entry."""
         for number, entry in enumerate(self.runs, 1):
             where = f"{path}.runs, entry {number} ({entry.preset})"
             if not self.seeds_of(entry):
@@ -103,23 +103,23 @@ class Experiment:
         return entry.seeds or self.seeds
 
     def run_config(self, training_set: TrainingSet, entry: PlannedPreset, seed: int) -> RunConfig:
-        """One run: a preset with the changes of its training set, and then its own."""
+        """One run: a preset with the changes of its training set, then its own."""
         return RunConfig.from_preset(self.task, entry.preset, {**training_set.set, **entry.set}, seed)
 
 
 @dataclass
 class Run:
-    """One run of an experiment, and how it stands."""
+    """One run of an experiment, and its state."""
 
     config: RunConfig
     data: str
     folder: Path
     key: Key
-    # "waiting" | "running" | "elsewhere": in another process | "finished" | "failed" | "known": before we started
+    # "waiting" | "running" | "elsewhere": in another process | "finished" | "failed" | "known": finished before
     state: str = "waiting"
     process: subprocess.Popen[bytes] | None = None
     record: Record | None = None
-    problem: str = ""  # why it failed, where its process could not say
+    problem: str = ""  # why it failed, if its process could not say
 
     @property
     def name(self) -> str:
@@ -128,12 +128,12 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """What the process printed."""
+        """The output of the process."""
         return self.folder.with_name(self.folder.name + ".log")
 
     @property
     def last_words(self) -> str:
-        """Why the run failed: the last line that its process printed, if nothing else is known."""
+        """Why the run failed: the known problem, or the last line of its output."""
         if self.problem:
             return self.problem
         try:
@@ -148,7 +148,7 @@ class Run:
 
 
 def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
-    """All runs of an experiment, those that the results already have marked as known."""
+    """All runs of an experiment; those already in the results are marked as known."""
     results = Path(experiment.results)
     known = {record.key: record for record in (read_records(results) if results.exists() else [])}
     task = get_task(experiment.task).data
@@ -171,7 +171,7 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
                 if run.record:
                     run.state = "known"
                 planned.append((turn, run))
-    # First seeds of all presets, then second ones: what there is of an unfinished experiment can be compared.
+    # First seeds of all presets, then second ones, so that an unfinished experiment can be compared.
     runs = [run for _, run in sorted(planned, key=lambda turn_and_run: turn_and_run[0])]
     folders: dict[Path, Run] = {}
     for run in runs:
@@ -185,13 +185,13 @@ def plan(experiment: Experiment, runs_folder: str | Path = "runs") -> list[Run]:
 
 
 def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Path = "runs") -> list[Run]:
-    """Do all runs that are not known yet, `jobs` at a time, and add each to the results when it finishes.
+    """Run what the results lack, `jobs` at a time, and add each run to the results when it finishes.
 
-    Ctrl-C, SIGTERM and the end of the terminal let the runs write their checkpoints and then raise KeyboardInterrupt.
+    After Ctrl-C, SIGTERM or SIGHUP the runs write their checkpoints; then this raises KeyboardInterrupt.
     """
     generate_missing(experiment.generate)
     runs = plan(experiment, runs_folder)
-    with _signals() as received:
+    with collected_signals(TO_STOP) as received:
         try:
             with display(runs) as shown:
                 while _is_unfinished(runs) and not received:
@@ -199,7 +199,7 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
                         _advance(run, runs, jobs, Path(experiment.results))
                     shown.update()
                     time.sleep(0.2)
-        finally:  # whatever ends us, no run is left behind
+        finally:  # leave no run behind
             _stop(runs, received)
     if _is_unfinished(runs):
         raise KeyboardInterrupt
@@ -207,7 +207,7 @@ def run_experiment(experiment: Experiment, jobs: int = 2, runs_folder: str | Pat
 
 
 def generate_missing(wanted: Iterable[GeneratedData]) -> None:
-    """Make the generated data of an experiment or sweep file that are not there yet."""
+    """Generate the missing data of an experiment or sweep file."""
     for data in wanted:
         with bar(f"generating {Path(data.out).name}", data.stories) as generating:
             made = data.ensure(generating.advance)
@@ -215,23 +215,7 @@ def generate_missing(wanted: Iterable[GeneratedData]) -> None:
             console.print(f"generated {data.stories:,} stories in {data.out}", highlight=False, markup=False)
 
 
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect Ctrl-C, SIGTERM and the end of the terminal for the time of a block, instead of dying anywhere in it."""
-    received: list[int] = []
-    previous: dict[signal.Signals, Any] = {}
-    for which in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-        if signal.getsignal(which) == signal.SIG_IGN:  # as nohup has set it
-            continue
-        try:
-            previous[which] = signal.signal(which, lambda number, frame: received.append(number))
-        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
-            break
-    try:
-        yield received
-    finally:
-        for which, handler in previous.items():
-            signal.signal(which, handler)
+TO_STOP = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 
 
 def _is_unfinished(runs: Iterable[Run]) -> bool:
@@ -239,7 +223,7 @@ def _is_unfinished(runs: Iterable[Run]) -> bool:
 
 
 def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
-    """Do what is next for a run. What is wrong with one run is no reason to stop the others."""
+    """Take the next step of a run. An error in one run does not stop the others."""
     try:
         if run.state in ("waiting", "elsewhere"):
             _begin(run, runs, jobs, results)
@@ -253,9 +237,9 @@ def _advance(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
 
 
 def _begin(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
-    if _has_finished(run):  # earlier, but it is not yet in the results
+    if _has_finished(run):  # earlier, but not yet in the results
         _collect(run, results)
-    elif _is_locked(run):  # left behind by an experiment that was killed, or started by hand
+    elif _is_locked(run):  # left by a killed experiment, or started by hand
         run.state = "elsewhere"
     else:
         run.state = "waiting"
@@ -264,13 +248,13 @@ def _begin(run: Run, runs: Sequence[Run], jobs: int, results: Path) -> None:
 
 
 def _has_finished(run: Run) -> bool:
-    """Whether the folder of a run holds its record, and not that of a run before some preset or data file changed."""
+    """Whether the folder of a run holds its record, not one from before a change of preset or data."""
     path = run.folder / RECORD_FILE
     return path.exists() and read_record(path).key == run.key
 
 
 def _is_locked(run: Run) -> bool:
-    """Whether some other process is training in the folder of a run."""
+    """Whether another process is training in the folder of a run."""
     if not (run.folder / LOCK_FILE).exists():
         return False
     held = lock(run.folder / LOCK_FILE)
@@ -288,23 +272,20 @@ def _start(run: Run) -> None:
             stderr=log,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for us; we then ask the runs to stop, once
+            start_new_session=True,  # Ctrl-C reaches only us; `_stop` then stops the runs once
         )
     run.state = "running"
 
 
 def _collect(run: Run, results: Path) -> None:
-    """Add the record that a finished run left in its folder to the results."""
+    """Add the record of a finished run to the results."""
     run.record = read_record(run.folder / RECORD_FILE)
     append_record(results, run.record)
     run.state = "finished"
 
 
 def _stop(runs: Iterable[Run], received: Sequence[int]) -> None:
-    """Let running processes write their last checkpoint and end; another Ctrl-C ends them at once.
-
-    Another SIGTERM does not: some send two where they mean one.
-    """
+    """Let running processes write their last checkpoint and end; another Ctrl-C, but not SIGTERM, kills them."""
     running = [run.process for run in runs if run.state == "running" and run.process is not None]
     if not running:
         return

@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is, its lock, its checkpoint and its status."""
+"""The folder of a run: its description, lock, checkpoint and status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOCK_FILE, STATUS_FILE, CHECKPOINT_FILE = "lock", "status.json", "checkpoint.saf
 
 
 class RunFolder:
-    """The folder that a run is trained in. One process at a time may hold it."""
+    """The folder of a run, which one process at a time may hold."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -36,7 +36,7 @@ class RunFolder:
         self._lock: BaseFileLock | None = None
 
     def claim(self, mine: SavedRun) -> None:
-        """Take an empty folder, or one that holds the same run; refuse one that holds anything else."""
+        """Take an empty folder, or one with the same run; refuse any other."""
         self._lock = lock(self.path / LOCK_FILE)
         if self._lock is None:
             raise UserError(f"{self.path}: another process is training in this folder")
@@ -47,7 +47,7 @@ class RunFolder:
             raise
 
     def _check(self, mine: SavedRun) -> None:
-        for left_behind in self.path.glob(".*.tmp"):  # by a process that was killed while it wrote
+        for left_behind in self.path.glob(".*.tmp"):  # by a process killed while writing
             left_behind.unlink()
         if (self.path / RUN_FILE).exists():
             theirs = SavedRun.read(self.path)
@@ -66,18 +66,18 @@ class RunFolder:
             mine.write(self.path)
 
     def release(self) -> None:
-        """Let another process train in this folder; the end of this process does the same."""
+        """Release the lock, as the end of this process does."""
         if self._lock is not None:
             self._lock.release()
 
     def write_status(self, step: int, steps: int, minutes: float, history: Sequence[Mapping[str, Any]]) -> None:
-        """What an observer needs: how far the run is, and its scores so far."""
+        """Write the progress and scores so far, for observers."""
         values = {"step": step, "steps": steps, "minutes": minutes, "history": list(history)}
         write_json(self.path / STATUS_FILE, values)
 
 
 def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-    """Write all of a run's tensors and plain values into one file, atomically, with a checksum."""
+    """Write a run's tensors and plain values to one file, atomically, with a checksum."""
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state)
     metadata = {"format": CHECKPOINT_FORMAT, "state": text, "checksum": _checksum(kept, text)}
@@ -86,7 +86,7 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], state: Mapp
 
 
 def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint back; a damaged or foreign file is refused."""
+    """Read a checkpoint; a damaged or foreign file is refused."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -115,17 +115,17 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What the run.json in a run's folder says: the run, its data, and how it is computed."""
+    """The content of run.json: the run, its data, processes and precision."""
 
     config: RunConfig
     data_identity: dict[str, Any]
-    data_folder: Path | None  # where the data were when the run last started; None where that is not known
+    data_folder: Path | None  # of the last start of the run; None if unknown
     processes: int
     precision: str
 
     @classmethod
     def read(cls, folder: str | Path) -> SavedRun:
-        """The run in a folder."""
+        """Read the run.json of a folder."""
         path = Path(folder) / RUN_FILE
         values = read_json(path)
         try:
@@ -137,13 +137,13 @@ class SavedRun:
             raise UserError(f"{path}: does not describe a run: {error!r}") from error
 
     def write(self, folder: str | Path) -> None:
-        """Write down in a folder whose it is."""
+        """Write run.json to a folder."""
         values = {**to_dict(self.config), "data_identity": self.data_identity}
         values |= {"data_folder": str(self.data_folder)} if self.data_folder else {}
         write_json(Path(folder) / RUN_FILE, {**values, "processes": self.processes, "precision": self.precision})
 
     def difference(self, other: SavedRun) -> tuple[str, Any, Any] | None:
-        """The first thing that makes two runs different ones: its name, and what each has."""
+        """The first difference between two runs, if any: its name, and both values."""
         mine, theirs = self._what_counts(), other._what_counts()
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
@@ -151,7 +151,7 @@ class SavedRun:
         return None
 
     def _what_counts(self) -> dict[str, Any]:
-        """Everything but the name and the place of the data: the same files elsewhere are the same data."""
+        """Everything that must agree: not the name and folder of the data, as files may move."""
         config = self.config
         sections = config.settings.items()
         return {

@@ -1,4 +1,4 @@
-"""Presets: named YAML files with all settings of a run, which `--set key=value` changes one by one."""
+"""Presets: named YAML files with the settings of a run, and changes by `--set key=value`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 
 from ..errors import UserError
 
-_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # impossible dates, huge numbers and deep nesting included
+_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # also for bad dates, huge numbers and deep nesting
 SECTIONS = ("model", "train", "data")
 
 
@@ -31,17 +31,10 @@ def load_preset(name: str) -> dict[str, Any]:
 
 
 def describe_preset(name: str) -> str:
-    """What the comment at the top of a bundled preset says, on one line."""
+    """The comment at the top of a bundled preset, on one line."""
     lines = _root().joinpath(*f"{name}.yaml".split("/")).read_text(encoding="utf-8").splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     return " ".join(line.removeprefix("#").strip() for line in comment)
-
-
-def base_of(name: str) -> str | None:
-    """The preset that a bundled one is based on; None where it is on none, or is no bundled one."""
-    if name not in preset_names():
-        return None
-    return read_yaml(_root().joinpath(*f"{name}.yaml".split("/"))).get("base")
 
 
 def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +51,7 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 
 def parse_changes(options: Sequence[str]) -> dict[str, Any]:
-    """Options such as "model.dim=64" as a dictionary; values are read as YAML, so numbers, lists and null work."""
+    """Parse options such as "model.dim=64"; values are YAML."""
     changes = {}
     for option in options:
         key, equals, value = option.partition("=")
@@ -67,23 +60,23 @@ def parse_changes(options: Sequence[str]) -> dict[str, Any]:
         try:
             changes[key.strip()] = yaml.load(value, _Loader)
         except _UNREADABLE as error:
-            raise UserError(f"--set {option}: {value!r} is no YAML value") from error
+            raise UserError(f"--set {option}: found {value!r}; expected a YAML value") from error
     return changes
 
 
 def yaml_value(value: Any) -> str:
-    """A value as `--set` reads it back, on one line."""
+    """A value as `--set` reads it, on one line."""
     text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=float("inf"), sort_keys=False)
     return text.removesuffix("...\n").strip()
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as a YAML file that is a preset."""
+    """Settings as the text of a preset."""
     return yaml.dump(dict(settings), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:
-    """A YAML file that holds a mapping."""
+    """Read a YAML file that holds a mapping."""
     source = Path(path) if isinstance(path, str) else path
     try:
         values = yaml.load(source.read_text(encoding="utf-8"), _Loader)
@@ -106,7 +99,7 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     elif name not in preset_names():
         known = preset_names()
         near = [other for other in known if other.split("/")[0] == name.split("/")[0]]
-        near = near or [other for other in known if other.endswith("/cpu")]  # one of each kind: all are too many
+        near = near or [other for other in known if other.endswith("/cpu")]  # all would be too many
         by = f"{seen[-1]}: " if seen else ""
         raise UserError(f"{by}unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file")
     values = read_yaml(file)
@@ -121,7 +114,7 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         return values
     base = values.pop("base")
     if base.endswith((".yaml", ".yml")) and isinstance(file, Path):
-        base = str((file.parent / base).resolve())  # seen from the file that names it
+        base = str((file.parent / base).resolve())  # relative to the file that names it
     merged = _load(base, (*seen, name))
     for key, value in values.items():
         merged[key] = _changed(merged.get(key) or {}, value or {}) if key in SECTIONS else value
@@ -129,7 +122,7 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A section with changes. Null takes a setting away, which another kind of model may not know."""
+    """A section with changes. Null removes a setting, as another kind of model may not have it."""
     return {name: value for name, value in {**base, **changes}.items() if changes.get(name, value) is not None}
 
 
@@ -138,11 +131,11 @@ def _root() -> Traversable:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that takes 1e-3 for a number, as everyone but YAML 1.1 does."""
+    """Safe YAML in which 1e-3 is a number, unlike in YAML 1.1."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `_Loader` reads, each text on one line."""
+    """Writes for `_Loader`, each text on one line."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,9 +1,8 @@
 """Search for hyper-parameters with Optuna: trials of one preset, each a run of its own, judged on validation rows only.
 
-Test files are not even read. The study lives in a database, so that any number of processes can work on it, on one
-machine with a SQLite file, on many with any other storage that Optuna knows. A trial that was stopped or killed is put
-back, and whoever takes it up goes on from its checkpoint, where it can be seen from there; one that another machine
-left behind when it broke down is not, as nobody can tell that it did.
+Test files are not read. The study is in a database, so that several processes can share it: a SQLite file on one
+machine, another Optuna storage on many. A trial that was stopped or killed is enqueued again and resumes from its
+checkpoint, except one of a machine that broke down: no other machine can detect that.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-DEFINITION = "edge-transformer search"  # the attribute of a study that says what it searches
-CONTINUES = "continues"  # the attribute of a trial that goes on where another was cut off: the number of that one
+DEFINITION = "edge-transformer search"  # attribute of a study: what it searches
+CONTINUES = "continues"  # attribute of a trial: the number of the interrupted trial that it resumes
 FOLDER = "folder"
 
 
 class NoValidation(UserError):
-    """The data have no rows that a search may look at."""
+    """The data have no validation rows."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`: whole ones where both ends are."""
+    """Numbers from `low` to `high`; integers if both ends are."""
 
     low: float
     high: float
@@ -68,18 +67,16 @@ class Sweep:
 
     name: str
     task: str
-    data: str  # folder, seen from where the command runs
+    data: str  # folder, relative to the working directory
     preset: str
     space: dict  # setting -> list of values, or {low, high, step, log}
     trials: int
     seed: int = 1
     set: dict = field(default_factory=dict)  # changes to the preset, for all trials
-    objective: tuple[str, ...] = ()  # validation scores whose mean is to be high; all of them where none is named
-    prune: bool = False  # give up trials whose score is below the median of others at the same epoch
-    # an Optuna storage, in which $NAME stands for a variable of the environment, so that no file need have a password;
-    # a SQLite file beside the trials where none is named
-    storage: str | None = None
-    generate: tuple[GeneratedData, ...] = ()  # made first, where they are not there
+    objective: tuple[str, ...] = ()  # validation scores whose mean is maximised; all by default
+    prune: bool = False  # stop trials whose score is below the median of others at the same epoch
+    storage: str | None = None  # Optuna storage, with $NAME for environment variables; by default a SQLite file
+    generate: tuple[GeneratedData, ...] = ()  # made first, if missing
 
     def __post_init__(self) -> None:
         require_positive(self, "trials")
@@ -104,16 +101,16 @@ class Sweep:
         return sweep
 
     def run_config(self, found: Mapping[str, Any], testing: bool = False) -> RunConfig:
-        """The run with what was found; without `testing` it does not read test files."""
+        """The run with the values of a trial; without `testing` it does not read test files."""
         changes = {**self.set, **found} | ({} if testing else {"data.test": False})
         return RunConfig.from_preset(self.task, self.preset, changes, self.seed)
 
     def command(self, found: Mapping[str, Any]) -> str:
-        """The command that trains, and tests, what was found."""
+        """The command that trains and tests the values of a trial."""
         return shlex.join(["edge-transformer", *self.run_config(found, testing=True).arguments(self.data)])
 
     def score(self, scores: Mapping[str, float]) -> float:
-        """What a trial is judged by: the mean of validation scores, and never of others."""
+        """The objective of a trial: the mean of validation scores only."""
         names = self.objective or tuple(name for name in scores if is_validation(name))
         missing = [name for name in names if name not in scores]
         if missing or not names:
@@ -126,7 +123,7 @@ class Sweep:
 
 
 def _example(values: Any, where: str) -> Any:
-    """One value of a list or range, which is checked."""
+    """Check a list or range, and return one of its values."""
     if isinstance(values, list):
         if not values or any(isinstance(value, list | dict) for value in values):
             raise UserError(f"{where}: found {values!r}; expected at least one value, and plain ones")
@@ -157,7 +154,7 @@ def _distributions(space: Mapping[str, Any]) -> dict[str, BaseDistribution]:
 
 
 class Search:
-    """A sweep and its study. Several processes may each have one."""
+    """A sweep and its study, which several processes may share."""
 
     def __init__(self, sweep: Sweep, runs_folder: str | Path = "runs", create: bool = True) -> None:
         self.sweep, self.folder = sweep, Path(runs_folder) / sweep.name
@@ -189,11 +186,11 @@ class Search:
             raise
         except KeyError as error:
             raise UserError(_discreet(f"{storage}: has no search {self.sweep.name}; it has not begun")) from error
-        except Exception as error:  # of whatever database it is
+        except Exception as error:  # of any database
             raise UserError(_discreet(f"storage {storage}: {' '.join(str(error).split())}")) from error
 
     def _claim(self, study: Study) -> None:
-        """Write down what a new study searches; refuse one that searches something else."""
+        """Store the definition of a new study; refuse a study with another one."""
         sweep, data = self.sweep, get_task(self.sweep.task).data
         settings = sweep.run_config({})
         split = getattr(settings.data_settings, "split", None)
@@ -223,14 +220,14 @@ class Search:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other process of this machine chooses a trial for the time of a block."""
+        """Keep other processes of this machine from choosing a trial during a block."""
         with FileLock(self.folder / "choosing.lock"):
             yield
 
     # --- trials ---------------------------------------------------------------------------------------------------
 
     def run(self, tell: Callable[[str], None], threads: int = 1) -> bool:
-        """Do trials until there are as many as asked for; False where Ctrl-C stopped one, which is then put back."""
+        """Run trials until there are enough; False if Ctrl-C stopped one, which is then enqueued again."""
         while True:
             chosen = self._choose()
             if chosen is None:
@@ -241,10 +238,10 @@ class Search:
                     if not self._do(trial, tell, threads):
                         return False
                 finally:
-                    self._put_back(trial.number)  # where nobody has said how it ended
+                    self._put_back(trial.number)  # if it did not end
 
     def _choose(self) -> tuple[Trial, BaseFileLock] | None:
-        """The next trial, and the lock that says that someone works on it; None where there are enough of them."""
+        """The next trial and its lock; None if there are enough trials."""
         optuna = _optuna()
         with self._alone():
             for trial in self._study.trials:
@@ -254,8 +251,8 @@ class Search:
             waiting = any(trial.state.name == "WAITING" for trial in trials)
             if not waiting and self._are_enough(counted(trials)):
                 return None
-            # Another seed for each trial: processes with the same seed would all try the same values. Of several
-            # machines, which no lock keeps from choosing at the same moment, each has its own.
+            # Each trial and machine has its own seed: with equal seeds, processes would try the same values. No lock
+            # keeps several machines from choosing at the same moment.
             machine = zlib.crc32(platform.node().encode()) if self.sweep.storage else 0
             seed = (self.sweep.seed * 1_000_003 + len(trials) + machine) % 2**32
             self._study.sampler = optuna.samplers.TPESampler(seed=seed)
@@ -267,12 +264,12 @@ class Search:
             return chosen, held
 
     def _are_enough(self, trials: Sequence[FrozenTrial]) -> bool:
-        """Values that do not go together use up no trial, unless as many fail as were asked for."""
+        """Whether there are enough trials. Failed ones do not count, unless as many fail as were asked for."""
         failed = sum(trial.state.name == "FAIL" for trial in trials)
         return max(len(trials) - failed, failed) >= self.sweep.trials
 
     def _is_abandoned(self, trial: FrozenTrial) -> bool:
-        """Whether a trial was begun here, by a process that is no more."""
+        """Whether a trial was started on this machine by a process that has ended."""
         if not self._lock_file(trial.number).exists():
             return False  # on another machine
         held = lock(self._lock_file(trial.number))
@@ -284,7 +281,7 @@ class Search:
         return self.folder / f"trial-{number}.lock"
 
     def _put_back(self, number: int) -> None:
-        """Let a trial that was cut off be continued as a new one with the same values."""
+        """Enqueue an interrupted trial again, as a new one with the same values."""
         trial = next(trial for trial in self._study.trials if trial.number == number)
         if trial.state.name != "RUNNING":
             return
@@ -293,7 +290,7 @@ class Search:
         self._study.enqueue_trial(trial.params, user_attrs={CONTINUES: number, FOLDER: folder})
 
     def _do(self, trial: Trial, tell: Callable[[str], None], threads: int) -> bool:
-        """Train and judge one trial; False where it was stopped."""
+        """Train and score one trial; False if it was stopped."""
         optuna = _optuna()
         state = optuna.trial.TrialState
         tell(f"trial {trial.number}: {_listed(trial.params)}")
@@ -310,21 +307,21 @@ class Search:
             folder = self.folder / str(trial.user_attrs[FOLDER])
             command = shlex.join(["edge-transformer", *config.arguments(self.sweep.data)])
             trainer = Trainer(config, data, folder, Hardware(threads=threads), command)
-            for entry in trainer.history:  # of before it was cut off
+            for entry in trainer.history:  # of the interrupted trial
                 judge(entry)
             record = trainer.train(after_evaluation=judge)
             if record is None:
-                tell(f"trial {trial.number}: stopped; the same command goes on from there")
+                tell(f"trial {trial.number}: stopped; the same command resumes it")
                 return False
             score = self.sweep.score(record.metrics)
             self._study.tell(trial, score)
             tell(f"trial {trial.number}: {100 * score:.2f}")
         except optuna.TrialPruned:
             self._study.tell(trial, state=state.PRUNED)
-            tell(f"trial {trial.number}: given up, as it is behind the others")
-        except NoValidation:  # which no other trial would have either
+            tell(f"trial {trial.number}: pruned, as it is behind the others")
+        except NoValidation:  # all other trials would fail too
             raise
-        except UserError as error:  # values that do not go together, or training that diverged
+        except UserError as error:  # incompatible values, or training diverged
             self._study.tell(trial, state=state.FAIL)
             tell(f"trial {trial.number}: failed: {error}")
         finally:
@@ -335,18 +332,18 @@ class Search:
     # --- what came out --------------------------------------------------------------------------------------------
 
     def best(self, number: int = 10) -> list[FrozenTrial]:
-        """The best finished trials, the best one first."""
+        """The best finished trials, best first."""
         finished = [trial for trial in self._study.trials if trial.state.name == "COMPLETE"]
         return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.number))[:number]
 
     def counts(self) -> dict[str, int]:
-        """How many trials there are in each state."""
+        """The number of trials in each state."""
         states = [trial.state.name.lower() for trial in counted(self._study.trials)]
         return {state: states.count(state) for state in sorted(set(states))}
 
 
 def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Trials without those that others continue."""
+    """Trials without those that others resume."""
     continued = {trial.user_attrs.get(CONTINUES) for trial in trials}
     return [trial for trial in trials if trial.number not in continued]
 
@@ -356,12 +353,12 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _discreet(message: str) -> str:
-    """A message without the password of an address in it."""
+    """Mask the password of an address in a message."""
     return re.sub(r"(://[^:/@\s]*:)[^@\s]*@", r"\1***@", message)
 
 
 def _optuna() -> Any:
-    """Optuna, which only this needs."""
+    """Import Optuna, which is optional."""
     try:
         import optuna
     except ImportError as error:

@@ -1,8 +1,7 @@
 """The training loop: the same for every task and model.
 
-A step takes one batch of rows, computes it group by group without padding, adds up the gradients over the groups and
-over all processes, and moves the weights once. Everything that decides the next step is in the checkpoint, so a run
-that was killed at any moment and resumed ends with the same weights as one that never was.
+A step computes one batch group by group without padding, adds up the gradients over groups and processes, and updates
+the weights once. The checkpoint has all state, so a run that was killed and resumed ends with the same weights.
 """
 
 from __future__ import annotations
@@ -24,23 +23,25 @@ from torch import Tensor, nn
 
 from ..data.tensors import batches_by_length, batches_by_words, count_by_words, shuffled_batches
 from ..errors import UserError
-from ..io.process import Stopwatch, prepare_process
+from ..io.process import Stopwatch, collected_signals, prepare_process
 from ..io.progress import Bar, bar, console, say
-from ..io.records import Record, read_record
+from ..io.records import Record, code_commit, read_record
 from ..nn.encoder import recompute
-from ..tasks.base import TaskData, TaskModel
-from .config import RECORD_FILE, Hardware, RunConfig, TrainConfig
+from ..tasks.base import RECORD_FILE, TaskData, TaskModel
+from .config import Hardware, RunConfig, TrainConfig
 from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
+
+TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 class _ScoringStopped(Exception):
-    """A signal came while the model was scored."""
+    """A signal arrived during scoring."""
 
 
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
     """Linear warm-up, then linear decay to 0. `step` counts from 0.
 
-    A short run, as on few rows, warms up for a fifth of its steps at most: the rate would never come down otherwise.
+    Warm-up takes at most a fifth of the steps: in a short run the rate would otherwise never decay.
     """
     warmup = min(config.warmup_steps, total // 5)
     if step < warmup:
@@ -56,6 +57,7 @@ class Trainer:
     ) -> None:
         self.run, self.data, self.folder, self.command = run, data, RunFolder(folder), command
         self.config = run.train
+        self.commit = code_commit()  # at the start: the checkout may change during training
         hardware = hardware or Hardware()
         prepare_process(hardware.threads)
         self.precision = hardware.precision
@@ -64,8 +66,8 @@ class Trainer:
         torch.manual_seed(run.seed)  # the same initial weights on every process
         self.model: TaskModel = data.new_model(run.settings["model"])
         recompute(self.model, hardware.recompute)
-        self.wrapped = self.fabric.setup_module(self.model)  # carries precision; gradients are added up by ourselves
-        torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # but dropout of its own
+        self.wrapped = self.fabric.setup_module(self.model)  # applies precision; the trainer sums gradients itself
+        torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # different dropout on each process
         self.optimizer = _optimizer(self.config, self.model)
         self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if self.config.average else []
         self.batches_an_epoch = self._count_batches()
@@ -76,7 +78,7 @@ class Trainer:
         self.time = Stopwatch()
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
-        self._started, self._rows_done = time.monotonic(), 0  # of this process, for the speed shown
+        self._started, self._rows_done = time.monotonic(), 0  # of this process, to show its speed
         self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
         self._claim_folder()
 
@@ -88,18 +90,19 @@ class Trainer:
         after_evaluation: Callable[[dict[str, Any]], None] | None = None,
         resumable: bool = True,
     ) -> Record | None:
-        """Run to the end; None where Ctrl-C or a SIGTERM stopped it, after a last checkpoint.
+        """Train to the end; None if Ctrl-C or SIGTERM stopped it, after a last checkpoint.
 
-        `after_evaluation` is given each new entry of the history, and may raise to give the run up. A run that is not
-        `resumable` ends with the usual effect of the signal, as nothing could go on from its checkpoint.
+        `after_evaluation` gets each new entry of the history, and may raise to abort the run. A run that is not
+        `resumable` does not catch these signals.
         """
         if (self.folder.path / RECORD_FILE).exists():
             return read_record(self.folder.path / RECORD_FILE)
         saved = self._started = time.monotonic()
         self.time.start()
-        with _interruptible(resumable) as stopped, bar("training", self.total_steps, done=self.step) as shown:
+        signals = collected_signals(TO_STOP if resumable else (), once=True)
+        with signals as stopped, bar("training", self.total_steps, done=self.step) as shown:
             while not self._is_done():
-                if not self._scores_are_due():  # as they are where scoring was stopped
+                if not self._scores_are_due():  # they are if a signal stopped scoring
                     self._train_step(shown)
                     self.time.stop()
                 if self._scores_are_due() and self._evaluate(stopped) and after_evaluation:
@@ -113,7 +116,7 @@ class Trainer:
         return self._finish()
 
     def _scores_are_due(self) -> bool:
-        """Whether the last step is one after which the model is scored, and that has not been done."""
+        """Whether the model must be scored after the last step, and has not been."""
         epochs, rest = divmod(self.step, self.batches_an_epoch)
         due = self.step == self.total_steps or (self.step > 0 and not rest and epochs % self.config.evaluate_every == 0)
         return due and (not self.history or self.history[-1]["step"] != self.step)
@@ -134,7 +137,7 @@ class Trainer:
         shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s")
 
     def take_step(self, rows: Tensor) -> float:
-        """Move the weights once, by the gradient of these rows; the loss before that."""
+        """Update the weights once, by the gradient of these rows; returns the loss."""
         loss = self._accumulate_gradients(rows)
         if not math.isfinite(loss):
             raise self._diverged("loss", loss)
@@ -155,13 +158,13 @@ class Trainer:
         )
 
     def _count_batches(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches of an epoch."""
         if self.config.batches == "words":
             return count_by_words(self.data.train_sizes(), self.config.batch_size)
         return -(-self.data.train_rows // self.config.batch_size)
 
     def _epoch(self, epoch: int) -> list[Tensor]:
-        """The batches of an epoch, made when its first one is asked for."""
+        """The batches of an epoch, cached."""
         if self._batches[0] != epoch:
             how = self.config.batch_size, self.run.seed, epoch
             if self.config.batches == "words":
@@ -173,13 +176,13 @@ class Trainer:
         return self._batches[1]
 
     def _accumulate_gradients(self, rows: Tensor) -> float:
-        """Set the gradients to those of the mean loss of `rows`, over all processes; return that loss."""
+        """Set the gradients to those of the mean loss of `rows`, over all processes; returns the loss."""
         for parameter in self.model.parameters():
-            _gradient(parameter).zero_()  # zero, not none: a weight without gradient still moves by its momentum
+            _gradient(parameter).zero_()  # zero, not none: momentum still moves a weight without gradient
         share = rows[self.fabric.global_rank :: self.fabric.world_size]
         weight = self.data.weight(rows)
         total = torch.zeros((), device=self.device)
-        # The processes may have different numbers of groups, so the gradients are added up once, after all of them.
+        # Processes may have different numbers of groups, so their gradients are summed once, at the end.
         alone = nullcontext() if self.fabric.world_size == 1 else self.fabric.no_backward_sync(self.wrapped)
         with alone:
             for batch in self.data.batches(share):
@@ -196,7 +199,7 @@ class Trainer:
         return float(total)
 
     def _average_weights(self) -> None:
-        """Move the average towards the weights; it follows closely in the first steps, when they change fast."""
+        """Update the moving average of the weights, with a smaller decay in the first steps."""
         if self.averaged:
             decay = min(self.config.average, (1 + self.step) / (10 + self.step))
             with torch.no_grad():
@@ -204,7 +207,7 @@ class Trainer:
 
     @contextmanager
     def _scored_weights(self) -> Iterator[None]:
-        """The averaged weights in the model for the time of a block, where there are any; no dropout."""
+        """Put the model in eval mode, with its averaged weights if any, for a block."""
         own = [weight.detach().clone() for weight in self.model.parameters()] if self.averaged else []
         _copy(self.averaged, self.model)
         self.model.eval()
@@ -215,10 +218,10 @@ class Trainer:
             _copy(own, self.model)
 
     def _evaluate(self, stopped: list[int]) -> bool:
-        """Score the model: on everything after the last epoch, before that on what the task looks at midway.
+        """Score the model: on everything after the last step, before that on the task's midway rows.
 
-        False where a signal in `stopped` ended that: it may take long, and begins anew when the run is resumed. Where
-        there are several processes they all score to the end, as each would wait for the others.
+        False if a signal in `stopped` interrupted it; a resumed run starts it again. Several processes always finish
+        scoring, as each waits for the others.
         """
         rows, evaluate = self.data.midway_rows, self.data.evaluate_midway
         if self.step == self.total_steps:
@@ -240,7 +243,7 @@ class Trainer:
         loss = self.loss_sum / self.loss_weight
         self.loss_sum = self.loss_weight = 0.0
         self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
-        if not console.is_jupyter:  # there, one bar and no scroll of lines
+        if not console.is_jupyter:  # a notebook shows only the bar
             epochs = -(-self.total_steps // self.batches_an_epoch)
             listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
             say(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
@@ -264,6 +267,7 @@ class Trainer:
             command=self.command,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             settings=self.run.recorded_settings(self.precision),
+            commit=self.commit,
         )
         with self._scored_weights():
             if self.fabric.global_rank == 0:
@@ -273,7 +277,7 @@ class Trainer:
         return record
 
     def trained_model(self) -> TaskModel:
-        """The model with the weights that are scored, in eval mode."""
+        """The model in eval mode, with its averaged weights if any."""
         _copy(self.averaged, self.model)
         self.model.task = self.run.task
         return self.model.eval()
@@ -281,7 +285,7 @@ class Trainer:
     # --- the folder -----------------------------------------------------------------------------------------------
 
     def _claim_folder(self) -> None:
-        """Take the folder, and go on where a run in it was stopped."""
+        """Take the folder, and resume a stopped run in it."""
         processes = self.fabric.world_size
         mine = SavedRun(self.run, self.data.identity(), self.data.folder, processes, self.precision)
         if self.fabric.global_rank == 0:
@@ -296,7 +300,7 @@ class Trainer:
         self.fabric.barrier()
 
     def release_folder(self) -> None:
-        """Let another process train in this folder; the end of this process does the same."""
+        """Let another process train in this folder, as the end of this process does."""
         self.folder.release()
 
     def _write_status(self) -> None:
@@ -304,7 +308,7 @@ class Trainer:
             self.folder.write_status(self.step, self.total_steps, self.time.minutes, self.history)
 
     def save_checkpoint(self) -> None:
-        """Write down everything that decides the rest of the run."""
+        """Write the whole state of the run."""
         randoms = self._gather_random_states()
         if self.fabric.global_rank == 0:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
@@ -351,7 +355,7 @@ class Trainer:
             raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
 
     def _random_state(self) -> Tensor:
-        """The states of all random generators in use, as bytes: the CPU's, and the device's where it has its own."""
+        """The states of the random generators, as bytes: the CPU's, and that of a CUDA device."""
         state = torch.get_rng_state()
         if self.device.type == "cuda":
             state = torch.cat([state, torch.cuda.get_rng_state(self.device)])
@@ -370,7 +374,7 @@ class Trainer:
         return list(self.fabric.all_gather(state.to(self.device)).cpu().unbind(0))
 
     def _any_process(self, *values: bool) -> list[bool]:
-        """Whether any process says yes, for each value: all of them must stop, or save, at the same step."""
+        """For each value, whether any process has it true: all must stop, or save, at the same step."""
         if self.fabric.world_size == 1:
             return list(values)
         flags = torch.tensor(values, dtype=torch.float32, device=self.device)
@@ -379,22 +383,22 @@ class Trainer:
 
 
 def _gradient(weight: nn.Parameter) -> Tensor:
-    """The gradient of a weight, made where it has none yet."""
+    """The gradient of a weight; zeros if it has none yet."""
     if weight.grad is None:
         weight.grad = torch.zeros_like(weight)
     return weight.grad
 
 
 def _copy(source: list[Tensor], model: nn.Module) -> None:
-    """Set the weights of a model; an empty list leaves them as they are."""
+    """Set the weights of a model; an empty list changes nothing."""
     with torch.no_grad():
         for weight, value in zip(model.parameters() if source else (), source, strict=True):
             weight.copy_(value)
 
 
 def _launch(hardware: Hardware) -> Any:
-    """Lightning Fabric for one process, or for all that torchrun started."""
-    from lightning_fabric import Fabric  # late: it takes seconds to import, and only training needs it
+    """Launch Lightning Fabric for one process, or for all that torchrun started."""
+    from lightning_fabric import Fabric  # late: it takes seconds to import
 
     local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     world = int(os.environ.get("WORLD_SIZE", 1))
@@ -402,7 +406,7 @@ def _launch(hardware: Hardware) -> Any:
     here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not here.get(accelerator, True):
         raise UserError(
-            f"--device {accelerator}: PyTorch finds no such device; `edge-transformer info` says what there is"
+            f"--device {accelerator}: PyTorch finds no such device; `edge-transformer info` lists the devices"
         )
     if accelerator == "auto" and not torch.cuda.is_available():
         accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
@@ -414,7 +418,7 @@ def _launch(hardware: Hardware) -> Any:
             strategy="ddp" if world > 1 else "auto",
             precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
         )
-    except (RuntimeError, ValueError) as error:  # no such device, or none here
+    except (RuntimeError, ValueError) as error:  # an unknown or missing device
         raise UserError(f"--device {hardware.device}: {' '.join(str(error).split())}") from error
     fabric.launch()
     return fabric
@@ -423,29 +427,6 @@ def _launch(hardware: Hardware) -> Any:
 def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
     cls = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return cls(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
-
-
-@contextmanager
-def _interruptible(resumable: bool) -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM instead of dying in the middle of a step; a second one has its usual effect."""
-    received: list[int] = []
-    previous: dict[signal.Signals, Any] = {}
-
-    def remember(number: int, frame: Any) -> None:
-        received.append(number)
-        for which, handler in previous.items():
-            signal.signal(which, handler)
-
-    for which in (signal.SIGINT, signal.SIGTERM) if resumable else ():
-        try:
-            previous[which] = signal.signal(which, remember)
-        except ValueError:  # only the main thread may; elsewhere there is nothing to catch
-            break
-    try:
-        yield received
-    finally:
-        for which, handler in previous.items():
-            signal.signal(which, handler)
 
 
 def _versions() -> dict[str, str]:

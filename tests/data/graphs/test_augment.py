@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_transformer.data.graphs.augment import Augmentation, Phrase, StandIns, exchange, phrases, words_before
+from edge_transformer.data.graphs.augment import Augmentation, Phrase, WordSubstitution, phrases, swap, words_before
 from edge_transformer.data.graphs.cogs import read_cogs
 from edge_transformer.data.graphs.logical_forms import form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
@@ -61,17 +61,15 @@ def at(of: TokenGraph, word: str) -> Phrase:
     return next(phrase for phrase in phrases(of, "kind", before) if of.tokens[phrase.top] == word)
 
 
-def test_an_exchange() -> None:
-    made = exchange(at(SLEPT, "dog"), at(SAW, "cat"), "role")
+def test_a_swap() -> None:
+    made = swap(at(SLEPT, "dog"), at(SAW, "cat"), "role")
     assert made == graph("the cat>5/agent/N on>1/prep the mat>2/noun/N slept/-/V .")  # it acts here
-    assert exchange(at(SLEPT, "dog"), at(SAW, "cat")) == graph(
-        "the cat>5/theme/N on>1/prep the mat>2/noun/N slept/-/V ."
-    )
-    deeper = exchange(at(SAID, "ran"), at(SAW, "saw"), "role")
+    assert swap(at(SLEPT, "dog"), at(SAW, "cat")) == graph("the cat>5/theme/N on>1/prep the mat>2/noun/N slept/-/V .")
+    deeper = swap(at(SAID, "ran"), at(SAW, "saw"), "role")
     assert deeper == graph(
         "Bob>1/agent/P said/-/V that Ann>4/agent/P saw>1/that/V the cat>4/theme/N on>6/prep the mat>7/noun/N ."
     )
-    whole = exchange(at(SLEPT, "slept"), at(SAID, "ran"), "role")
+    whole = swap(at(SLEPT, "slept"), at(SAID, "ran"), "role")
     assert whole == graph("a boy>2/agent/N ran/-/V .")  # nobody says it any more
 
 
@@ -85,27 +83,27 @@ def test_the_first_word_of_a_sentence_has_a_capital_where_it_can() -> None:
     def phrase(of: TokenGraph, top: int) -> Phrase:
         return next(each for each in phrases(of, "kind", kinds.before) if each.top == top)
 
-    assert kinds.exchange(phrase(the, 1), phrase(saw, 3)).tokens == ("The", "cat", "on", "a", "mat", "slept", ".")
-    assert kinds.exchange(phrase(saw, 3), phrase(the, 1)).tokens == ("Ann", "saw", "the", "dog", ".")
-    assert kinds.exchange(phrase(the, 1), phrase(saw, 6)).tokens == ("a", "mat", "slept", ".")  # "A" is no known word
-    assert kinds.exchange(phrase(the, 1), phrase(the, 1)).tokens == the.tokens
+    assert kinds.swap(phrase(the, 1), phrase(saw, 3)).tokens == ("The", "cat", "on", "a", "mat", "slept", ".")
+    assert kinds.swap(phrase(saw, 3), phrase(the, 1)).tokens == ("Ann", "saw", "the", "dog", ".")
+    assert kinds.swap(phrase(the, 1), phrase(saw, 6)).tokens == ("a", "mat", "slept", ".")  # "A" is no known word
+    assert kinds.swap(phrase(the, 1), phrase(the, 1)).tokens == the.tokens
     names = kinds.sentences[2]
-    assert kinds.exchange(phrase(names, 2), phrase(names, 0)).tokens == ("Ann", "likes", "Ann", ".")
+    assert kinds.swap(phrase(names, 2), phrase(names, 0)).tokens == ("Ann", "likes", "Ann", ".")
 
 
 @given(seed=st.integers(0, 10_000))
-def test_exchanging_back_gives_the_same_sentence(seed: int) -> None:
+def test_swapping_back_gives_the_same_sentence(seed: int) -> None:
     chance = random.Random(seed)
     kinds = Augmentation(SENTENCES, "kind", "role")
     start = kinds.sentence(20, chance) or SAW
     there = chance.choice(phrases(start, "kind", kinds.before))
     new = chance.choice(kinds.by_kind[start.labels["kind"][there.top]])
-    made = exchange(there, new, "role")
+    made = swap(there, new, "role")
     assert made.size == start.size - len(there) + len(new)
     top = there.first + new.top - new.first
     place = next(phrase for phrase in phrases(made, "kind", kinds.before) if phrase.top == top)
     assert (place.first, len(place)) == (there.first, len(new))
-    assert exchange(place, there, "role") == start
+    assert swap(place, there, "role") == start
 
 
 def test_new_sentences() -> None:
@@ -159,7 +157,7 @@ def test_words_stand_in_for_others() -> None:
     )
 
 
-def test_where_nothing_can_be_exchanged() -> None:
+def test_where_nothing_can_be_swapped() -> None:
     assert Augmentation([], "kind").new_sentences(5, 12, seed=1) == []
     assert Augmentation([graph("Eve/-/P")], "kind").new_sentences(5, 12, seed=1) == []
     assert Augmentation([graph("no kinds here")], "kind").new_sentences(5, 12, seed=1) == []
@@ -209,7 +207,7 @@ ODD = named_graph("Bob>1/agent/P/- run/-/V/manage the cat>1/theme/N/-")  # here 
 
 
 def test_words_stand_in_for_others_of_their_kind() -> None:
-    words = StandIns([*ALONE, RAN, SAT, ODD], "name")
+    words = WordSubstitution([*ALONE, RAN, SAT, ODD], "name")
     assert {word: set(those) for word, those in words.instead_of.items()} == {
         "Eve": {"Ann"},
         "run": {"sit"},
@@ -231,19 +229,19 @@ def test_words_stand_in_for_others_of_their_kind() -> None:
 
 @pytest.mark.parametrize("rows", [[], [RAN], ALONE, [ALONE[0], RAN]])
 def test_nothing_to_stand_in_for(rows: list[TokenGraph]) -> None:
-    assert StandIns(rows, "name").instead_of == {}
-    assert StandIns(rows).instead_of == {}
+    assert WordSubstitution(rows, "name").instead_of == {}
+    assert WordSubstitution(rows).instead_of == {}
 
 
 def test_without_names_all_labels_must_agree() -> None:
-    words = StandIns([*ALONE, RAN, SAT, ODD])
+    words = WordSubstitution([*ALONE, RAN, SAT, ODD])
     assert words.instead_of == {"Eve": ["Ann"]}
     assert words.sentence(random.Random(1)) == named_graph("Eve>1/agent/P/- liked/-/V/like to run>1/to/-/run")
 
 
 @pytest.mark.skipif(not COGS.is_dir(), reason="needs the official COGS files beside the project")
 def test_cogs_sentences_with_words_that_stand_in_have_a_logical_form() -> None:
-    words = StandIns([row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]], "verb_name")
+    words = WordSubstitution([row.graph() for row in read_cogs(COGS, ["train"]).splits["train"]], "verb_name")
     assert len(words.instead_of) == 143  # all rows of one word that there are
     chance = random.Random(1)
     for _ in range(300):

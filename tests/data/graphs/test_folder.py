@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edge_transformer.data.graphs.folder import holds_token_graphs, read_split_graphs, read_splits, token_graph_files
+from edge_transformer.data.graphs.folder import holds_token_graphs, read_split_graphs, read_splits
 from edge_transformer.data.graphs.rows import TokenGraph, write_token_graphs
+from edge_transformer.data.jsonl import jsonl_files
 from edge_transformer.errors import DataError, UserError
 
 GRAPH = TokenGraph(("Ann", "ran"), (1, 1), {"role": ("agent", "")})
@@ -21,12 +22,12 @@ def make_folder(folder: Path, *names: str) -> Path:
 
 def test_files_by_split(tmp_path: Path) -> None:
     make_folder(tmp_path, "train", "dev", "test", "test-long", "notes")
-    assert list(token_graph_files(tmp_path)) == ["train", "dev", "test", "test-long"]
+    assert list(jsonl_files(tmp_path)) == ["train", "dev", "test", "test-long"]
     told: list[int] = []
-    splits = read_splits(token_graph_files(tmp_path), progress=told.append)
+    splits = read_splits(jsonl_files(tmp_path), progress=told.append)
     assert splits == {split: [GRAPH] for split in ("train", "dev", "test", "test-long")}
     assert sum(told) == 4
-    one_by_one = read_split_graphs(token_graph_files(tmp_path))
+    one_by_one = read_split_graphs(jsonl_files(tmp_path))
     assert [next(one_by_one) for _ in range(2)] == [("train", GRAPH), ("dev", GRAPH)]
 
 
@@ -60,15 +61,15 @@ def test_files_that_must_be_there(
     names: tuple[str, ...], training: bool, testing: bool, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message):
-        token_graph_files(make_folder(tmp_path, *names), training, testing)
+        jsonl_files(make_folder(tmp_path, *names), training, testing)
 
 
 def test_files_that_need_not_be_there(tmp_path: Path) -> None:
-    assert list(token_graph_files(make_folder(tmp_path / "a", "train"), testing=False)) == ["train"]
-    assert list(token_graph_files(make_folder(tmp_path / "b", "test-x"), training=False)) == ["test-x"]
-    assert list(token_graph_files(make_folder(tmp_path / "c", "dev"), training=False)) == ["dev"]
+    assert list(jsonl_files(make_folder(tmp_path / "a", "train"), testing=False)) == ["train"]
+    assert list(jsonl_files(make_folder(tmp_path / "b", "test-x"), training=False)) == ["test-x"]
+    assert list(jsonl_files(make_folder(tmp_path / "c", "dev"), training=False)) == ["dev"]
     with pytest.raises(UserError, match="no such folder"):
-        token_graph_files(tmp_path / "d")
+        jsonl_files(tmp_path / "d")
 
 
 def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
@@ -76,18 +77,18 @@ def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
     other = TokenGraph(("Ann",), (0,), {"kind": ("N",)})
     write_token_graphs(tmp_path / "dev.jsonl", [GRAPH, other])
     with pytest.raises(DataError, match=r"dev\.jsonl:2: found the columns kind; expected those of train\.jsonl: role"):
-        read_splits(token_graph_files(tmp_path))
+        read_splits(jsonl_files(tmp_path))
     with pytest.raises(DataError, match=r"train\.jsonl:1: found the columns role; expected those of the model: kind"):
-        read_splits(token_graph_files(tmp_path), columns=["role", "kind"])
+        read_splits(jsonl_files(tmp_path), columns=["role", "kind"])
     write_token_graphs(tmp_path / "train.jsonl", [GRAPH, GRAPH, other])
     with pytest.raises(
         DataError, match=r"train\.jsonl:3: found the columns kind; expected those of the first graph: role"
     ):
-        read_splits(token_graph_files(tmp_path))
+        read_splits(jsonl_files(tmp_path))
     write_token_graphs(tmp_path / "train.jsonl", [TokenGraph(("Ann",), (0,), {})])
     with pytest.raises(DataError, match=r"dev\.jsonl:1: found the columns role; expected those of train\.jsonl: none"):
-        read_splits(token_graph_files(tmp_path))
+        read_splits(jsonl_files(tmp_path))
     make_folder(tmp_path, "train")
     (tmp_path / "dev.jsonl").write_text("\n")
     with pytest.raises(DataError, match=r"dev\.jsonl:1: found no rows"):
-        read_splits(token_graph_files(tmp_path))
+        read_splits(jsonl_files(tmp_path))

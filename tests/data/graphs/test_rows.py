@@ -21,7 +21,7 @@ from edge_transformer.data.graphs.rows import (
     write_token_graphs,
 )
 from edge_transformer.errors import DataError, UserError
-from edge_transformer.io.streams import MAX_LINE
+from edge_transformer.io.streams import MAX_CHARACTERS
 
 ROW: dict[str, Any] = {
     "tokens": ["Ann", "ran", "."],
@@ -109,7 +109,7 @@ def test_the_dataclass_checks_itself() -> None:
         TokenGraph(("a",), (1,), {})
 
 
-@pytest.mark.parametrize("line", ["{", "nonsense", "[" * 100_000, "1" * 5000, " " * MAX_LINE + "{}"])
+@pytest.mark.parametrize("line", ["{", "nonsense", "[" * 100_000, "1" * 5000, " " * MAX_CHARACTERS + "{}"])
 def test_lines_that_are_no_json(line: str) -> None:
     with pytest.raises(DataError, match=r"^rows:1: "):
         list(read_token_graph_lines([line], "rows"))

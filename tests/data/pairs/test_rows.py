@@ -60,7 +60,7 @@ def test_a_first_line_that_names_the_columns_is_no_row(header: str, tmp_path: Pa
     pairs = tuple(read_pair_file(tmp_path / "train.tsv", notes.append))
     assert pairs == PAIRS
     assert pairs[0].line == 2
-    assert notes == [f"{tmp_path / 'train.tsv'}: its first line names the columns and is passed over"]
+    assert notes == [f"{tmp_path / 'train.tsv'}: its first line names the columns and is skipped"]
     assert len(tuple(read_pair_file(tmp_path / "other.tsv", notes.append))) == 3  # only the first line can
     assert len(notes) == 1
     assert tuple(read_pair_lines([header, *TEXT.splitlines()], "x")) == PAIRS

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from edge_transformer.data.relations.augment import Kinship, Visits, augmented_stories, compositions, splice
+from edge_transformer.data.relations.augment import Kinship, Visits, augmented_stories, compositions, substitute
 from edge_transformer.data.relations.families import FamilyShape, simulate_family
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, Story
@@ -23,10 +23,10 @@ from short_stories import story, told, truth
 def test_a_story_in_the_place_of_an_edge() -> None:
     long = story("0 father 1, 1 son 2", (0, 2), "brother")
     part = story("0 sister 1, 1 brother 2, 2 father 3", (0, 3), "father")
-    made = splice(long, 0, part)
+    made = substitute(long, 0, part)
     assert told(made) == "0 sister 3, 3 brother 4, 4 father 1, 1 son 2"
     assert (made.query, made.target, made.size, made.k) == ((0, 2), "brother", 5, 4)
-    back = splice(long, 1, story("1 mother 0, 0 brother 2", (1, 2), "son"))  # a question whose nodes are not in order
+    back = substitute(long, 1, story("1 mother 0, 0 brother 2", (1, 2), "son"))  # a query whose nodes are not in order
     assert told(back) == "0 father 1, 1 mother 3, 3 brother 2"
 
 

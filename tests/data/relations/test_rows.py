@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import (
-    MAX_LINE,
     MAX_NODES,
     Story,
     graph_from_json,
@@ -21,6 +20,7 @@ from edge_transformer.data.relations.rows import (
     told_path,
 )
 from edge_transformer.errors import DataError
+from edge_transformer.io.streams import MAX_CHARACTERS
 
 EDGES = [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]]
 GRAPH = {"edges": EDGES, "query": ["Ann", "Bob"], "target": "son"}
@@ -174,8 +174,11 @@ def test_longest_line() -> None:
     def of_length(length: int) -> str:
         return LINE + " " * (length - len(LINE))
 
-    assert len(read(of_length(MAX_LINE))) == 1
-    assert fail(of_length(MAX_LINE + 1)) == f"found a line of {MAX_LINE + 1} characters; expected at most {MAX_LINE}"
+    assert len(read(of_length(MAX_CHARACTERS))) == 1
+    assert (
+        fail(of_length(MAX_CHARACTERS + 1))
+        == f"found a line of {MAX_CHARACTERS + 1} characters; expected at most {MAX_CHARACTERS}"
+    )
 
 
 def test_errors_of_values_that_come_without_a_line() -> None:

@@ -87,7 +87,7 @@ def test_several_split_files(tmp_path: Path) -> None:
     there = treebank_paths(tmp_path, "mcd2")
     assert [path.name for path in there] == ["parsed-CFQ-corpus.conllu", "mcd2.json.gz"]
     assert read_treebank(tmp_path, split="mcd2").fingerprint == fingerprint(there)
-    with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected to be told which"):
+    with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected the choice of one"):
         treebank_files(tmp_path)
     with pytest.raises(UserError, match=r"found mcd1.json, mcd2.json.gz; expected mcd3.json or"):
         treebank_files(tmp_path, split="mcd3")

@@ -250,9 +250,7 @@ def test_sentences_whose_phrases_changed_places_are_trained_on_and_named(graphs:
     with pytest.raises(UserError, match=r"augmented_place: found colour"):
         make_data(graphs, GraphSettings(augmented=1, augmented_kind="kind", augmented_place="colour"))
     empty = [replace(each, labels={**each.labels, "kind": ("",) * each.size}) for each in graphs]
-    with pytest.raises(
-        UserError, match=r"found no phrases of up to 24 tokens that can change places by their labels in"
-    ):
+    with pytest.raises(UserError, match=r"found no phrases of up to 24 tokens that can swap places by their labels in"):
         make_data(empty, GraphSettings(augmented=1, augmented_kind="kind"))
     few = make_data(graphs, GraphSettings(augmented=100, augmented_tokens=2, augmented_kind="kind"))
     assert few.notes()[0].startswith("data.augmented asks for 4000 new sentences; ")

@@ -62,7 +62,9 @@ def test_description_leads_back_to_the_model(kind: str, one: bool) -> None:
     again.load_state_dict(model.state_dict())
     assert again.description() == model.description()
     assert again.translate(["did m0"]) == model.translate(["did m0"])
-    assert model.network.output.out_features == (10 if one else 3)
+    output = model.network.get_submodule("output")
+    assert isinstance(output, torch.nn.Linear)
+    assert output.out_features == (10 if one else 3)
 
 
 def test_words_of_targets_alone_are_not_known_in_questions() -> None:
@@ -149,7 +151,7 @@ def test_what_would_need_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPa
     assert [bool(each.translations) for each in answered] == [True, False, True]
     expected = "expected fewer words, a lower limit or a narrower beam"
     assert answered[1].line.error is not None
-    assert str(answered[1].line.error).startswith("here:2: found 3 words, and up to 8 to say with a beam of 2: ")
+    assert str(answered[1].line.error).startswith("here:2: found 3 words, and up to 8 to decode with a beam of 2: ")
     assert str(answered[1].line.error).endswith(expected)
     assert model.translate(lines, beams=2, limit=7)[1].target == model.translate(lines[1:], beams=2, limit=7)[0].target
     with pytest.raises(UserError, match=f"text 2: found 3 words.*{expected}"):

@@ -55,7 +55,7 @@ def test_pairs_in_columns_have_one_split(tmp_path: Path) -> None:
     folder, out = write(tmp_path / "pairs", train=ROWS, test=ROWS), tmp_path / "run"
     assert make_trainer(folder, out, **{"train.epochs": 1}).train() is not None
     result = CliRunner().invoke(app, ["evaluate", str(out), "--split", "other"])
-    found = f"--split other: found the rows of {folder.name} alone in {folder}; expected others"
+    found = f"split other: found the rows of {folder.name} alone in {folder}; expected others"
     assert str(result.exception) == found
 
 

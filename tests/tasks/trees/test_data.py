@@ -301,9 +301,7 @@ def test_a_corpus_and_files_that_split_it(trees: list[DependencySentence], tmp_p
     (tmp_path / "mcd3.json").write_text("{}")  # another split says nothing about this one
     assert TreeData.load(tmp_path, TreeSettings(split="mcd2"), seed=0).identity() == data.identity()
     (tmp_path / "mcd3.json").unlink()
-    with pytest.raises(
-        UserError, match=r"told which splits corpus\.conllu: --set data\.split=mcd1 or --set data\.split="
-    ):
+    with pytest.raises(UserError, match=r"expected the choice of one: --set data\.split=mcd1 or --set data\.split="):
         TreeData.load(tmp_path, TreeSettings(), seed=0)
 
 

@@ -1,12 +1,12 @@
-"""Sentences out of others: a phrase takes the place of another of its kind.
+"""Augmentation: new sentences by swapping a phrase for another of its kind.
 
-A phrase is a token with all that hangs on it, directly or not, and the words without parent or labels among and before
-them. How many words before it belong to a token is seen in the sentences: where a word without parent and labels
-stands before every token of a kind, as articles do before common nouns, it belongs to them. Which tokens are of a kind
-says one column of labels. Another may say what a phrase is to its parent: that belongs to the place, not to the phrase.
+A phrase is a token with all its descendants, and the words without parent or labels among and before them. Such a word
+belongs to the token after it if it stands before every token of that kind, as articles do before common nouns. One
+column of labels says which tokens are of a kind, and so interchangeable. Another may give a phrase's relation to its
+parent, which stays with the place.
 
-Nothing is known of any language here but that the first letter of a sentence may be a capital for that reason alone.
-New sentences mean what their parts meant, but they need not be ones that people say.
+Nothing is known of the language but that sentences may begin with a capital. New sentences mean what their parts mean,
+but need not be natural.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 
 from .rows import TokenGraph
 
-TRIES = 24  # of exchanges for one new sentence
+TRIES = 24  # of swaps for one new sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """The tokens from `first` to `last` of a graph, which hang on one of them, `top`."""
+    """The tokens from `first` to `last` of a graph, all below one of them, `top`."""
 
     graph: TokenGraph
     top: int
@@ -35,15 +35,15 @@ class Phrase:
 
 
 class Augmentation:
-    """The phrases of some sentences, by kind.
+    """The phrases of some sentences by kind, and sentences made of them.
 
-    `kind` is the column whose label two phrases must share to change places; it must not be empty. `place` is the
-    column whose label stays with the place. Sentences of one token take part where phrases of their kind can be that
-    short. Sentences and phrases are drawn as often as they are there, or, where `evenly` is asked for, so that those
-    with rare words are drawn as often as others: first one of all words, then a sentence that has it; first one of all
-    tops, then a phrase of it; and a phrase that hangs on nothing keeps its place, for what was drawn would be gone. In
-    so many sentences as the fraction `words` says, a word that is a row of its own stands in for another
-    (standing_in.py) before phrases change places; `name` is the column that says what words are called.
+    Args:
+        kind: the column whose label, not empty, two phrases must share to be swapped. Sentences of one token take part
+            where phrases of their kind can be that short.
+        place: the column whose label stays with the place.
+        evenly: draw a word and then a sentence with it, and a top and then a phrase of it, so that rare words come as
+            often as others. A phrase without parent then stays, as all that was drawn would be lost with it.
+        words: the fraction of sentences in which a word is substituted first; `name` is as in `WordSubstitution`.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Augmentation:
         if evenly:
             self.having = _sentences_by_word(self.sentences)
             self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
-        self.stand_ins = StandIns(graphs, name) if words else None
-        self.share_standing_in = words if self.stand_ins and self.stand_ins.instead_of else 0.0
+        self.substitution = WordSubstitution(graphs, name) if words else None
+        self.substituted = words if self.substitution and self.substitution.instead_of else 0.0
 
     def new_sentences(self, count: int, longest: int, seed: int) -> list[TokenGraph]:
-        """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to exchange."""
+        """`count` new sentences of at most `longest` tokens; fewer, or none, where there is little to swap."""
         if not self.by_kind:
             return []
         chance = random.Random(seed)
@@ -83,10 +83,7 @@ class Augmentation:
         return [graph for graph in made if graph is not None]
 
     def sentence(self, longest: int, chance: random.Random) -> TokenGraph | None:
-        """A new sentence: one phrase of another is exchanged, then others for longer ones, until it has some length.
-
-        None where that gave one of the sentences there are.
-        """
+        """Swap a phrase of a sentence, then others for longer ones up to a random length; None if it is not new."""
         graph = self._draw_sentence(chance)
         wanted = chance.randint(1, longest)
         places = self._places(graph)
@@ -98,7 +95,7 @@ class Augmentation:
             least, most = (len(there) + 1 if tries else 1), longest - graph.size + len(there)
             fitting = [phrase for phrase in found if least <= len(phrase) <= most]
             if fitting:
-                graph = self.exchange(there, max(fitting, key=len))
+                graph = self.swap(there, max(fitting, key=len))
                 places = self._places(graph)
         return None if _content(graph) in self.rows else graph
 
@@ -107,8 +104,8 @@ class Augmentation:
         return [phrase for phrase in found if graph.parents[phrase.top] != phrase.top] if self.evenly else found
 
     def _draw_sentence(self, chance: random.Random) -> TokenGraph:
-        if self.stand_ins and self.share_standing_in and chance.random() < self.share_standing_in:
-            return self.stand_ins.sentence(chance)
+        if self.substitution and self.substituted and chance.random() < self.substituted:
+            return self.substitution.sentence(chance)
         return chance.choice(chance.choice(self.having) if self.evenly else self.sentences)
 
     def _draw_phrases(self, kind: str, count: int, chance: random.Random) -> list[Phrase]:
@@ -116,9 +113,9 @@ class Augmentation:
             return [chance.choice(those) for those in chance.choices(self.by_top[kind], k=count)]
         return chance.choices(self.by_kind[kind], k=count)
 
-    def exchange(self, there: Phrase, new: Phrase) -> TokenGraph:
-        """The sentence of `there` with `new` instead, with a capital where it begins, if such words have one."""
-        made = exchange(there, new, self.place)
+    def swap(self, there: Phrase, new: Phrase) -> TokenGraph:
+        """Swap `there` for `new`, and adapt the case of the first letter where the result is a known word."""
+        made = swap(there, new, self.place)
         if (there.first == 0) == (new.first == 0):
             return made
         word = made.tokens[there.first]
@@ -128,13 +125,13 @@ class Augmentation:
         return replace(made, tokens=(*made.tokens[: there.first], other, *made.tokens[there.first + 1 :]))
 
 
-def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
-    """The sentence of `there` with `new` instead."""
+def swap(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
+    """The sentence of `there` with `new` in its place."""
     host, guest = there.graph, new.graph
     shift = len(new) - len(there)
 
     def moved(token: int) -> int:
-        """A token of the host that stays, in the new sentence; the new top for the old one."""
+        """The new number of a token outside `there`, and the new top for the old one."""
         return _top(there, new) if token == there.top else token if token < there.first else token + shift
 
     inside = [parent + there.first - new.first for parent in guest.parents[new.first : new.last + 1]]
@@ -160,7 +157,7 @@ def exchange(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph
 
 
 def _sentences_by_word(graphs: Iterable[TokenGraph]) -> list[list[TokenGraph]]:
-    """For each word that has a parent or labels somewhere, the sentences in which it does."""
+    """For each word with a parent or labels, the sentences in which it has them."""
     having: dict[str, list[TokenGraph]] = defaultdict(list)
     for graph in graphs:
         loose = loose_tokens(graph)
@@ -177,7 +174,7 @@ def _phrases_by_top(those: Iterable[Phrase]) -> list[list[Phrase]]:
 
 
 def _content(graph: TokenGraph) -> tuple[object, ...]:
-    """Equal for equal sentences with equal graphs."""
+    """A key of sentence and graph."""
     return graph.tokens, graph.parents, *graph.labels.values()
 
 
@@ -186,7 +183,7 @@ def _top(there: Phrase, new: Phrase) -> int:
 
 
 def phrases(graph: TokenGraph, kind: str, before: dict[str, int]) -> list[Phrase]:
-    """All phrases of a sentence whose tops have a kind."""
+    """All phrases of a sentence whose top has a kind."""
     loose = loose_tokens(graph)
     kinds = graph.labels[kind]
     first = [token if loose[token] else token - before.get(kinds[token], 0) for token in range(graph.size)]
@@ -205,13 +202,13 @@ def phrases(graph: TokenGraph, kind: str, before: dict[str, int]) -> list[Phrase
         for top in sorted(order)
         if kinds[top]
         and first[top] >= 0
-        # All in between is loose or hangs on the top.
+        # All tokens in between are loose or below the top.
         and below[top] + loose_up_to[last[top] + 1] - loose_up_to[first[top]] == last[top] + 1 - first[top]
     ]
 
 
 def loose_tokens(graph: TokenGraph) -> list[bool]:
-    """Which tokens have no parent, nothing that hangs on them, and no labels."""
+    """Which tokens have no parent, no children and no labels."""
     parents = {parent for token, parent in enumerate(graph.parents) if parent != token}
     return [
         parent == token and token not in parents and not any(column[token] for column in graph.labels.values())
@@ -220,7 +217,7 @@ def loose_tokens(graph: TokenGraph) -> list[bool]:
 
 
 def words_before(graphs: Iterable[TokenGraph], kind: str) -> dict[str, int]:
-    """How many loose tokens stand before every token of a kind."""
+    """The number of loose tokens that stand before every token of a kind."""
     least: dict[str, int] = {}
     for graph in graphs:
         loose = loose_tokens(graph)
@@ -234,12 +231,12 @@ def words_before(graphs: Iterable[TokenGraph], kind: str) -> dict[str, int]:
 
 
 def _leaves_first(parents: Sequence[int]) -> list[int]:
-    """Tokens in an order in which each comes before its parent; those on a circle are left out, with all above them."""
+    """Tokens in topological order, children before parents, without cycles and all above them."""
     waiting_for = [0] * len(parents)
     for token, parent in enumerate(parents):
         waiting_for[parent] += parent != token
     ready = [token for token, number in enumerate(waiting_for) if not number]
-    for token in ready:  # it grows while it is read
+    for token in ready:  # grows during the loop
         parent = parents[token]
         if parent != token:
             waiting_for[parent] -= 1
@@ -248,10 +245,10 @@ def _leaves_first(parents: Sequence[int]) -> list[int]:
     return ready
 
 
-class StandIns:
-    """The words that some rows consist of, and the sentences in which another of their kind could be.
+class WordSubstitution:
+    """Substitutes words that are rows of their own for words of their kind in sentences.
 
-    `name` is the column that says what words are called.
+    `name` is the column that names words, such as verbs by their base form.
     """
 
     def __init__(self, graphs: Sequence[TokenGraph], name: str | None = None) -> None:
@@ -270,16 +267,16 @@ class StandIns:
         self.instead_of = {word: those for word, those in others.items() if those}
 
     def kind(self, word: str) -> tuple[object, ...]:
-        """Equal for words of a kind."""
+        """Equal for interchangeable words."""
         return tuple(bool(label) if name == self.name else label for name, label in self.labels[word].items())
 
     def is_named(self, graph: TokenGraph, token: int) -> bool:
-        """Whether a word of a sentence is called there what it is called alone."""
+        """Whether a word has the same name in a sentence as alone."""
         own = self.labels[graph.tokens[token]]
         return not self.name or graph.labels[self.name][token] == own[self.name]
 
     def sentence(self, chance: random.Random) -> TokenGraph:
-        """A sentence with one word for another. All words, and all that they can stand in for, are drawn alike."""
+        """A sentence with one word substituted. New and old words are drawn uniformly."""
         word = chance.choice(list(self.instead_of))
         graph, token = chance.choice(self.places[chance.choice(self.instead_of[word])])
         labels = dict(graph.labels)

@@ -1,6 +1,6 @@
-"""COGS in its official files: lines of sentence, logical form and category, with tabs between them.
+"""COGS in its official files: tab-separated lines of sentence, logical form and category.
 
-`gen.tsv` asks for what `train.tsv` never shows; a row's category says which kind of generalisation it needs.
+`gen.tsv` tests generalisation beyond `train.tsv`; a row's category names the kind of generalisation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...errors import DataError, UserError, no_text
 from ...io.files import fingerprint
+from ..pairs.rows import counted
 from .logical_forms import MAX_FORM, graph_of_form
 from .rows import MAX_TOKENS, TokenGraph
 
@@ -19,8 +20,7 @@ MAX_LINE = 2 * MAX_FORM  # characters
 _COLUMNS = "a sentence, its logical form and its category, with tabs between them"
 
 LEXICAL, STRUCTURAL = "lexical", "structural"
-# Lexical: a known construction with a word that was never seen in it. Structural: a construction, or a depth, that was
-# never seen with any word.
+# Lexical: a known construction with a word never seen in it. Structural: a construction or depth never seen at all.
 GENERALISATIONS = {
     "subj_to_obj_common": LEXICAL,
     "subj_to_obj_proper": LEXICAL,
@@ -48,16 +48,16 @@ GENERALISATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class CogsRow:
-    """A sentence and what it means."""
+    """A sentence and its logical form."""
 
     tokens: tuple[str, ...]
     logical_form: str
     category: str  # "in_distribution", "primitive", a kind of exposure example or of generalisation
-    source: str = field(default="row", compare=False)  # where it was read, for errors about its logical form
+    source: str = field(default="row", compare=False)  # for errors about its logical form
     line: int | None = field(default=None, compare=False)
 
     def graph(self) -> TokenGraph:
-        """The sentence as a graph, scored in the group of its category."""
+        """The sentence as a graph, with its category as group."""
         return graph_of_form(self.tokens, self.logical_form, self.source, self.line, group=self.category)
 
 
@@ -71,7 +71,7 @@ class CogsData:
 
 
 def cogs_files(folder: str | Path, training: bool = True) -> list[Path]:
-    """The official files that a folder has; without `training` it need not have the training file."""
+    """The official files that a folder has; `training` requires the training file."""
     folder = Path(folder)
     files = [folder / f"{split}.tsv" for split in SPLITS]
     found = [path for path in files if path.is_file()]
@@ -83,7 +83,7 @@ def cogs_files(folder: str | Path, training: bool = True) -> list[Path]:
 
 
 def holds_cogs(folder: str | Path) -> bool:
-    """Whether a folder has files of COGS: pairs of texts have the same names, but not its rows."""
+    """Whether a folder has COGS's files; pairs of texts have the same names, but other rows."""
     try:
         first, *_ = cogs_files(folder, training=False)
         next(read_rows(first)).graph()
@@ -95,9 +95,9 @@ def holds_cogs(folder: str | Path) -> bool:
 def read_cogs(
     folder: str | Path, splits: Sequence[str] = SPLITS, progress: Callable[[int], None] | None = None
 ) -> CogsData:
-    """Read `SPLIT.tsv` for each split, all of which must be there; `progress` is told each row.
+    """Read `SPLIT.tsv` for each split; `progress` counts rows.
 
-    The official training file with a hundred exposure examples instead of one is the split "train_100".
+    The split "train_100" is the official training file with a hundred exposure examples instead of one.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -108,21 +108,21 @@ def read_cogs(
         if not path.is_file():
             others = ", ".join(sorted(other.name for other in folder.glob("*.tsv"))) or "no .tsv file at all"
             raise UserError(f"{folder}: found {others}; expected {path.name}")
-    rows = {split: tuple(_told(read_rows(path), progress)) for split, path in files.items()}
+    rows = {split: tuple(counted(read_rows(path), progress)) for split, path in files.items()}
     return CogsData(folder.resolve().name, fingerprint(files.values()), rows)
 
 
 def read_cogs_graphs(
     files: Iterable[Path], progress: Callable[[int], None] | None = None
 ) -> Iterator[tuple[str, TokenGraph]]:
-    """The graphs of files one by one, each with the name of its split, so that none need be kept."""
+    """Yield (split, graph) for each row of the files."""
     for path in files:
-        for row in _told(read_rows(path), progress):
+        for row in counted(read_rows(path), progress):
             yield path.stem, row.graph()
 
 
 def read_rows(path: str | Path) -> Iterator[CogsRow]:
-    """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
+    """Read a file lazily; a broken line raises an error."""
     count = 0
     try:
         with open(path, encoding="utf-8-sig") as lines:
@@ -136,7 +136,7 @@ def read_rows(path: str | Path) -> Iterator[CogsRow]:
 
 
 def read_row_lines(lines: Iterable[str], source: str | Path) -> Iterator[CogsRow]:
-    """Read rows from lines; blank lines are passed over. Logical forms are read when a row's graph is asked for."""
+    """Read rows from lines; blank lines are skipped. Logical forms are parsed by `CogsRow.graph`."""
     number = 0
     name = str(source)
     try:
@@ -160,10 +160,3 @@ def _row(line: str, source: str, number: int) -> CogsRow:
     if "" in tokens:
         raise DataError(source, number, repr(sentence), "tokens with one space between them")
     return CogsRow(tokens, form, category, source, number)
-
-
-def _told(rows: Iterable[CogsRow], progress: Callable[[int], None] | None) -> Iterator[CogsRow]:
-    for row in rows:
-        yield row
-        if progress:
-            progress(1)

@@ -1,7 +1,4 @@
-"""Folders of graphs over sentences: JSON lines of your own, or the official files of COGS.
-
-A folder of your own has `train.jsonl`, `dev.jsonl` if you like, and one or more `test*.jsonl`.
-"""
+"""Folders of token graphs: your own `train.jsonl`, `test*.jsonl` and optionally `dev.jsonl`, or the files of COGS."""
 
 from __future__ import annotations
 
@@ -14,21 +11,21 @@ from ...errors import DataError, UserError
 from ...io.files import fingerprint
 from ...io.streams import json_of_line
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
-from ..pairs.rows import lines_of, open_text
-from .cogs import SPLITS, CogsRow, cogs_files, read_cogs
+from ..pairs.rows import counted, lines_of, open_text
+from .cogs import SPLITS, cogs_files, read_cogs
 from .logical_forms import COLUMNS
 from .rows import TokenGraph, read_token_graphs
 
 
 def holds_token_graphs(folder: str | Path) -> bool:
-    """Whether a folder has files of token graphs: labelled graphs may have the same names, but other lines."""
+    """Whether a folder has token graphs; labelled graphs have the same file names, but other lines."""
     for path in jsonl_files(folder, training=False, testing=False).values():
         with open_text(path) as file:
             lines = ((number, line) for number, line in enumerate(lines_of(file, path), start=1) if line.strip())
             number, first = next(lines, (1, ""))
         try:
             value = json_of_line(first, path, number)
-        except DataError:  # of no kind, which is for a reader to say
+        except DataError:  # the reader will report it
             return False
         return isinstance(value, dict) and "tokens" in value
     return False
@@ -47,10 +44,7 @@ def read_splits(
 def read_split_graphs(
     files: Mapping[str, Path], columns: Collection[str] | None = None, progress: Callable[[int], None] | None = None
 ) -> Iterator[tuple[str, TokenGraph]]:
-    """The graphs of files one by one, each with the name of its split, so that none need be kept.
-
-    All must have the same label columns: `columns`, or those of the first file.
-    """
+    """Yield (split, graph) for each row; all must have the same columns: `columns`, or those of the first file."""
     whose = "those of the model" if columns is not None else "those of the first graph"
     for split, path in files.items():
         graph = None
@@ -72,7 +66,7 @@ class GraphFolder:
     fingerprint: str  # of all files of the folder, read or not
     splits: dict[str, list[TokenGraph]]
     corpus: str = ""  # "cogs" for the official files
-    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of the rows, where they have logical forms
+    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)  # logical forms of the rows, if any
 
 
 def read_graph_folder(
@@ -83,10 +77,9 @@ def read_graph_folder(
     columns: Collection[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> GraphFolder:
-    """Read a folder without the splits that are to stay `unread` ("test" stands for every test file).
+    """Read a folder except for the splits in `unread` ("test" means every test file).
 
-    `training` and `testing` say which files must be there. `columns` are those of a trained model, which the rows must
-    have; None where the rows decide.
+    `training` and `testing` say which files are required; `columns` are those of a trained model, if any.
     """
     folder = Path(folder)
     if _has_cogs_files(folder):
@@ -95,7 +88,7 @@ def read_graph_folder(
         there = cogs_files(folder, training=False)
         wanted = SPLITS if training else [path.stem for path in there]
         data = read_cogs(folder, [split for split in wanted if split not in unread])
-        splits = {split: [_converted(row, progress) for row in rows] for split, rows in data.splits.items()}
+        splits = {split: [row.graph() for row in counted(rows, progress)] for split, rows in data.splits.items()}
         forms = {split: [row.logical_form for row in rows] for split, rows in data.splits.items()}
         return GraphFolder(data.name, fingerprint(there), splits, "cogs", forms)
     _require_some_files(folder)
@@ -105,7 +98,7 @@ def read_graph_folder(
 
 
 def graphs_of_rows(splits: Mapping[str, Sequence[Any]], columns: Collection[str] | None = None) -> GraphFolder:
-    """Rows in memory, as lists by split; all must have the columns of the first one, or those of a trained model."""
+    """Rows in memory, as lists by split; all must have the same columns: `columns`, or those of the first row."""
     graphs: dict[str, list[TokenGraph]] = {}
     whose = "those of the first row" if columns is None else "those of the model"
     for split, rows in splits.items():
@@ -121,7 +114,7 @@ def graphs_of_rows(splits: Mapping[str, Sequence[Any]], columns: Collection[str]
 
 
 def graph_fingerprint(folder: str | Path, training: bool = True, testing: bool = True) -> str:
-    """The hash of a folder's files, without reading their rows."""
+    """The hash of a folder's files, without parsing rows."""
     if _has_cogs_files(folder):
         return fingerprint(cogs_files(folder, training))
     _require_some_files(folder)
@@ -129,7 +122,7 @@ def graph_fingerprint(folder: str | Path, training: bool = True, testing: bool =
 
 
 def _has_cogs_files(folder: str | Path) -> bool:
-    """Whether a folder has tables and no JSON lines of the same names: the official one has other JSON lines too."""
+    """Whether a folder has tables and no JSON lines of the same names."""
     tables, lines = (
         any((Path(folder) / f"{split}{ending}").is_file() for split in SPLITS) for ending in (".tsv", ".jsonl")
     )
@@ -137,16 +130,9 @@ def _has_cogs_files(folder: str | Path) -> bool:
 
 
 def _require_some_files(folder: str | Path) -> None:
-    """Say which forms a folder may have, where it has neither."""
+    """Refuse a folder that has files of neither form."""
     folder = Path(folder)
     if not folder.is_dir() or not jsonl_files(folder, training=False, testing=False):
         found = "found no files of graphs; expected" if folder.is_dir() else "no such folder; expected one with"
         official = ", ".join(f"{split}.tsv" for split in SPLITS)
         raise UserError(f"{folder}: {found} train.jsonl and test.jsonl, or the files of COGS: {official}")
-
-
-def _converted(row: CogsRow, progress: Callable[[int], None] | None) -> TokenGraph:
-    graph = row.graph()
-    if progress:
-        progress(1)
-    return graph

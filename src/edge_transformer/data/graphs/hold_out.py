@@ -1,11 +1,10 @@
-"""Rows held out for what they show of a word and no other row does: to choose recipes by how they generalise.
+"""Held-out splits of training rows that test generalisation, to choose recipes without looking at the test set.
 
-A test set that asks for what training rows never show must not be looked at while a recipe is chosen. Training rows can
-stand in for it: of some words only one row is kept, in which the word has one place, and the rows in which it has
-other places are what is asked. Rows in which something is inside its like, a clause in a clause, are held out too.
+For some words, train keeps a single row, in which the word has one place; rows in which it has other places are the
+test. Rows with recursion, such as a clause inside a clause, are held out too.
 
-The place of a token is what it is to its parent, and what hangs on it, to its left and right, is to it; one column of
-labels says that. Words without a place, such as articles, are not held out.
+The place of a token is its own label and those of its children, to its left and right, in one column of labels. Words
+without a place, such as articles, are not held out.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from ...errors import DataError, UserError
 from .augment import loose_tokens
 from .rows import TokenGraph
 
-ALONE = "alone"  # the place of the token of a row that has no other
-INSIDE_ITS_LIKE = "inside its like"  # the group of rows in which a label is below the same label
-TRIES = 20  # rounds through all places in search of words
+ALONE = "alone"  # the place of the only token of a row
+INSIDE_ITS_LIKE = "inside its like"  # the group of rows in which a label is below an equal one
+TRIES = 20  # rounds through all places to choose words
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Row numbers of each part; those of test with the place in which training has the word they are about."""
+    """Row numbers of each part; test rows with the place that train has of their word."""
 
     train: list[int]
     dev: list[int]
@@ -44,12 +43,11 @@ def hold_out(
     dev: int = 500,
     source: str | Path = "graphs",
 ) -> HeldOut:
-    """Hold out the rows of some words, but for one row each; at most `scored` rows of a word are asked.
+    """Hold out the rows of `words` words but for one row each; test has at most `scored` rows of a word.
 
-    A word that more than `most` rows have is never chosen, for too few rows would be left. The place that training
-    keeps is drawn first, then a word that has it and others, so that all places have their turn. `dev` rows like those
-    of train are set aside. All words of dev and test are in train. Errors say that `source` is where the
-    graphs are from.
+    Words in more than `most` rows are never chosen, as too few rows would be left. A place for train to keep is drawn
+    first, then a word that has it and others, so that all places occur. `dev` rows like those of train are set aside.
+    All words of dev and test are in train. Errors name `source`.
     """
     if not graphs:
         raise DataError(source, 1, "no rows", "at least one graph a line")
@@ -71,7 +69,7 @@ def hold_out(
         if free and asked:
             kept.add(chance.choice(free))
             test |= dict.fromkeys(chance.sample(asked, min(scored, len(asked))), place)
-        else:  # no row has it without another of the words, or outside of the nested rows
+        else:  # it occurs only with other chosen words, or in nested rows
             for row in range(len(graphs)):
                 chosen_words[row] -= {word}
     test |= dict.fromkeys(sorted(nested), INSIDE_ITS_LIKE)
@@ -85,12 +83,12 @@ def hold_out(
 
 
 def places(graph: TokenGraph, column: str) -> list[str | None]:
-    """The place of each token: "agent", "[agent _ theme]", "ccomp [agent _]", "alone"; None where it has none."""
+    """The place of each token, such as "agent", "[agent _ theme]", "ccomp [agent _]", "alone", or None."""
     if graph.size == 1:
         return [ALONE]
     labels = graph.labels[column]
     around: list[list[str]] = [[] for _ in graph.tokens]
-    for token in range(graph.size):  # in the order of the sentence, each token among those that hang on it
+    for token in range(graph.size):  # in the order of the sentence, each token among its children
         around[token].append("_")
         parent = graph.parents[token]
         if parent != token:
@@ -103,11 +101,11 @@ def places(graph: TokenGraph, column: str) -> list[str | None]:
 
 
 def is_nested(graph: TokenGraph, column: str) -> bool:
-    """Whether a token has the same label, not an empty one, as a token that it hangs on, directly or not."""
+    """Whether a token has the label, not empty, of one of its ancestors."""
     labels = graph.labels[column]
     for start in range(graph.size):
         token, seen = start, {start}
-        while graph.parents[token] not in seen:  # it ends at a root, or where parents go in a circle
+        while graph.parents[token] not in seen:  # ends at a root or in a cycle
             token = graph.parents[token]
             seen.add(token)
             if labels[start] and labels[token] == labels[start]:
@@ -127,7 +125,7 @@ def _rows_by_word_and_place(graphs: Sequence[TokenGraph], column: str) -> dict[s
 def _choose_words(
     found: dict[str, dict[str, list[int]]], words: int, most: int, chance: random.Random
 ) -> dict[str, str]:
-    """Words with the place that training keeps of each."""
+    """Chosen words, each with the place that train keeps."""
     having: dict[str, list[str]] = defaultdict(list)
     for word in sorted(found):
         if len(found[word]) > 1 and sum(map(len, found[word].values())) <= most:
@@ -145,7 +143,7 @@ def _choose_words(
 def _set_aside(
     graphs: Sequence[TokenGraph], train: list[int], kept: set[int], count: int, chance: random.Random
 ) -> set[int]:
-    """At most `count` training rows, such that every word of theirs stays in others."""
+    """At most `count` training rows, all of whose words remain in train."""
     rows_with = Counter(word for row in train for word in set(graphs[row].tokens))
     aside: set[int] = set()
     for row in chance.sample(train, len(train)):

@@ -1,11 +1,11 @@
-"""The logical forms of COGS: text to structure to graph, and back. `docs/formats.md` has the rules with examples.
+"""The logical forms of COGS as graphs, and back. `docs/formats.md` has the rules with examples.
 
     * cake ( x _ 3 ) ; eat . agent ( x _ 1 , Emma ) AND eat . theme ( x _ 1 , x _ 3 )
     LAMBDA a . LAMBDA e . walk . agent ( e , a )
     Emma
 
-A form is a name, or the variables it abstracts over, the definite nouns (each with a star), and conjuncts. `x _ 3`
-stands for token 3, counted from 0. Nothing is read loosely: a text that is read is written back the same.
+A form is a name, or else bound variables, definite nouns (each with a star) and conjuncts. `x _ 3` is token 3, counted
+from 0. Parsing is strict: what is read is written back unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogicalForm:
-    """A logical form. `name` goes alone; all others have definite nouns or conjuncts."""
+    """A logical form: `name` alone, or definite nouns and conjuncts."""
 
     definites: tuple[Atom, ...] = ()
     conjuncts: tuple[Atom, ...] = ()
@@ -60,12 +60,12 @@ _LAMBDA = re.compile(rf"LAMBDA ({_WORD}) \. ")
 
 
 def is_word(text: str) -> bool:
-    """Whether a text can stand in a form as a predicate or a name."""
+    """Whether a text can be a predicate or a name in a form."""
     return _IS_WORD.fullmatch(text) is not None
 
 
 def parse_logical_form(text: str, source: str | Path = "logical form", line: int | None = None) -> LogicalForm:
-    """The structure of a logical form; errors quote the part that is broken."""
+    """Parse a logical form; errors quote the broken part."""
     if len(text) > MAX_FORM:
         raise DataError(source, line, f"a logical form of {len(text)} characters", f"at most {MAX_FORM}")
     if is_word(text):
@@ -92,7 +92,7 @@ def parse_logical_form(text: str, source: str | Path = "logical form", line: int
     noun = "a noun and its variable, such as cake ( x _ 1 )"
     *starred, rest = text[start:].split(" ; ")
     parts = rest.split(" AND ")
-    if rest.startswith("* "):  # no conjuncts: nothing but definite nouns
+    if rest.startswith("* "):  # only definite nouns
         starred.append(rest)
         parts = []
     definites = []
@@ -115,10 +115,10 @@ CLAUSE_ROLES = ("ccomp", "xcomp")
 PREP, PP_NOUN = "PREP", "PP_NOUN"
 
 _OF_NOUN = (*NOUN_ROLES, PP_NOUN)
-_ROLES_OF_KIND = {  # category, noun_type, whether it has a verb_name: the roles that such tokens can have
+_ROLES_OF_KIND = {  # (category, noun_type, has a verb_name) -> possible roles
     ("CNOUN", "DEF", False): ("", *_OF_NOUN),
     ("CNOUN", "INDEF", False): ("", *_OF_NOUN),
-    ("PNOUN", "", False): _OF_NOUN,  # without a role no conjunct would mention it
+    ("PNOUN", "", False): _OF_NOUN,  # needs a role to occur in a conjunct
     ("VERB", "", True): ("", "ccomp"),
     ("", "", True): ("xcomp",),  # the graphs of Ontanon et al. give these verbs no category
     ("", "", False): ("", PREP),
@@ -155,7 +155,7 @@ def graph_of_form(
 
 
 class _FormReader:
-    """Fills the columns of one sentence. Whether they fit together is checked afterwards, on the whole graph."""
+    """Fills the columns of one sentence; `_check` checks the whole graph afterwards."""
 
     def __init__(self, tokens: tuple[str, ...], source: str | Path, line: int | None) -> None:
         self.tokens, self.source, self.line = tokens, source, line
@@ -170,7 +170,7 @@ class _FormReader:
         return DataError(self.source, self.line, str(found), expected)
 
     def read_primitive(self, form: LogicalForm) -> None:
-        """A single word: a name, or a noun or verb whose form waits for its arguments."""
+        """Read the form of a single word: a name, or a lambda form of a noun or verb."""
         word = self.tokens[0]
         if len(self.tokens) != 1:
             raise self.fail(f"{form} for {len(self.tokens)} tokens", "such a form for a single word only")
@@ -197,7 +197,7 @@ class _FormReader:
     def read_sentence(self, form: LogicalForm) -> None:
         for atom in form.definites:
             self._noun(self._variable(atom.arguments[0], atom), atom.predicate[0], "DEF")
-        roles: dict[tuple[int, str], int] = {}  # what a verb's role is filled with
+        roles: dict[tuple[int, str], int] = {}  # (verb, role) -> argument
         modifiers = []
         for atom in form.conjuncts:
             name, *path = atom.predicate
@@ -208,7 +208,7 @@ class _FormReader:
                 self._verb(atom, head, roles)
             else:
                 modifiers.append((atom, head))
-        # The agent of an xcomp verb is dropped where it is the agent of the verb above, which it nearly always is.
+        # The agent of an xcomp verb is dropped where it is the agent of the verb above, as in nearly all rows.
         above = {verb: head for (head, role), verb in roles.items() if role == "xcomp"}
         for (head, role), argument in roles.items():
             shared = roles.get((above[head], "agent")) if role == "agent" and head in above else None
@@ -283,10 +283,7 @@ class _FormReader:
 
 
 def form_of_graph(graph: TokenGraph, source: str | Path = "graph", line: int | None = None) -> str:
-    """The logical form of a graph, as the official files write it.
-
-    A verb alone is written as a transitive one: its graph does not tell which arguments it waits for.
-    """
+    """The logical form of a graph, as the official files write it; a single verb is written as a transitive one."""
     if set(graph.labels) != set(COLUMNS):
         found = ", ".join(graph.labels) or "none"
         raise DataError(source, line, f"the columns {found}", ", ".join(COLUMNS))
@@ -300,7 +297,7 @@ def form_of_graph(graph: TokenGraph, source: str | Path = "graph", line: int | N
     role, category, noun_type, verb_name = (graph.labels[column] for column in COLUMNS)
     terms: list[Term] = [tokens[token] if category[token] == "PNOUN" else token for token in range(graph.size)]
     fillers = {(parents[token], role[token]): token for token in range(graph.size) if role[token]}
-    definites, conjuncts = [], []  # conjuncts with the positions of their arguments, which order them
+    definites, conjuncts = [], []  # conjuncts with sort keys: positions of their arguments
     for token, label in enumerate(role):
         head = parents[token]
         if category[token] == "CNOUN":
@@ -328,7 +325,7 @@ def form_of_graph(graph: TokenGraph, source: str | Path = "graph", line: int | N
 
 
 def _form_of_primitive(graph: TokenGraph) -> LogicalForm | None:
-    """The form of a single word that says nothing but its kind; None for all other graphs."""
+    """The form of a single word; None for all other graphs."""
     if graph.size > 1:
         return None
     role, category, noun_type, verb_name = (graph.labels[column][0] for column in COLUMNS)
@@ -344,12 +341,12 @@ def _form_of_primitive(graph: TokenGraph) -> LogicalForm | None:
 
 
 def _preposition(tokens: Sequence[str], word: str, head: int, noun: int) -> int | None:
-    """The token of a preposition: the last such word between the noun it modifies and its own."""
+    """The token of a preposition: the last such word between the modified noun and its own noun."""
     return next((token for token in range(noun - 1, head, -1) if tokens[token] == word), None)
 
 
 def _check(graph: TokenGraph, source: str | Path, line: int | None) -> None:
-    """Refuse graphs that are not the graph of any logical form."""
+    """Refuse a graph that no logical form has."""
     tokens, parents = graph.tokens, graph.parents
     role, category, noun_type, verb_name = (graph.labels[column] for column in COLUMNS)
 
@@ -379,7 +376,7 @@ def _check(graph: TokenGraph, source: str | Path, line: int | None) -> None:
             if (parent, label) in filled:
                 raise fail(token, "each role of a verb once")
             filled.add((parent, label))
-    # Modifiers stand after their nouns, so parents can go in a circle only from clause to clause.
+    # Modifiers follow their nouns, so cycles can go through clauses only.
     seen_from: dict[int, int] = {}
     for start, label in enumerate(role):
         token = start
@@ -391,7 +388,7 @@ def _check(graph: TokenGraph, source: str | Path, line: int | None) -> None:
 
 
 def _check_mentions(graph: TokenGraph, form: LogicalForm, source: str | Path, line: int | None) -> None:
-    """Refuse to lose a part of the graph, or to write what would be read as something else."""
+    """Refuse a form that loses a part of the graph or would be read back differently."""
     heads = {atom.arguments[0] for atom in form.conjuncts}
     role, verb_name = graph.labels["role"], graph.labels["verb_name"]
     for token in range(graph.size):
@@ -403,7 +400,7 @@ def _check_mentions(graph: TokenGraph, form: LogicalForm, source: str | Path, li
         if (verb_name[token] or role[token] or graph.labels["category"][token]) and not is_word(word):
             raise DataError(source, line, f"{word!r} at token {token}", "a word without space or punctuation")
     if not form.definites and not form.conjuncts:
-        raise DataError(source, line, "no noun and no verb", "a graph that says something")
+        raise DataError(source, line, "no noun and no verb", "at least one of them")
 
 
 def _shown(graph: TokenGraph, token: int) -> str:

@@ -1,10 +1,10 @@
-"""Sentences whose tokens have a parent and labels, as JSON lines: what a graph parser learns and predicts.
+"""Token graphs, the data of graph parsers: sentences whose tokens have parents and labels, as JSON lines.
 
     {"tokens": ["Ann", "ran", "."], "parents": [1, -1, -1], "labels": {"role": ["agent", "", ""]}}
 
-Parents are token numbers from 0; -1, or the token's own number, says that it has none. `labels` has any number of
-columns with any names, each with one text a token; an empty text is the label of tokens that need none. A line may name
-the `group` its score counts for. Every line of a file has the same columns.
+Parents are token numbers from 0; -1, or the token's own number, means none. `labels` has any number of named columns of
+one text a token, empty where a token needs none; all lines of a file have the same columns. An optional `group` names
+the group of rows to score a line with.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MAX_COLUMNS = 64
 
 @dataclass(frozen=True, slots=True)
 class TokenGraph:
-    """A sentence as a graph. A token without parent is its own parent, which is also how models are asked for it."""
+    """A sentence as a graph. A token without parent is its own parent, also as a target for models."""
 
     tokens: tuple[str, ...]
     parents: tuple[int, ...]
     labels: dict[str, tuple[str, ...]]
-    group: str = field(default="", compare=False)  # says where a score counts, nothing about the graph
+    group: str = field(default="", compare=False)  # for scores only, no part of the graph
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -44,7 +44,7 @@ class TokenGraph:
 
     @classmethod
     def from_json(cls, value: Any, source: str | Path = "token graph", line: int | None = None) -> TokenGraph:
-        """Check one object of the form above."""
+        """Check an object of the form above."""
         tokens = tokens_from_json(value, source, line)
         parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
         if not isinstance(parents, list | tuple):
@@ -58,7 +58,7 @@ class TokenGraph:
             raise DataError(source, line, error.found, error.expected) from error
 
     def to_json(self) -> dict[str, Any]:
-        """The object of this graph."""
+        """This graph as such an object."""
         value = {
             "tokens": list(self.tokens),
             "parents": [-1 if parent == token else parent for token, parent in enumerate(self.parents)],
@@ -68,7 +68,7 @@ class TokenGraph:
 
 
 def tokens_from_json(value: Any, source: str | Path = "token graph", line: int | None = None) -> tuple[str, ...]:
-    """The tokens of an object; a question to a trained model has nothing else."""
+    """The tokens of an object, which are all that a question to a trained model has."""
     tokens = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(tokens, list | tuple):
         raise DataError(source, line, _shown(value), 'an object with "tokens": a list of texts')
@@ -79,17 +79,16 @@ def tokens_from_json(value: Any, source: str | Path = "token graph", line: int |
 
 
 def other_fields(value: Any) -> dict[str, Any]:
-    """What an object has besides its tokens, such as an "id": it comes back with the answer."""
+    """The fields of an object besides its tokens, such as "id", which the answer repeats."""
     return {name: item for name, item in value.items() if name != "tokens"} if isinstance(value, dict) else {}
 
 
 def read_token_graphs(
     path: str | Path, columns: Collection[str] | None = None, whose: str = "those of the first graph"
 ) -> Iterator[TokenGraph]:
-    """Read a file of such lines as they are asked for; the first broken line ends the reading with an error.
+    """Read a file lazily; a broken line raises an error.
 
-    All graphs must have the same columns: those of the first one, or `columns`, of which `whose` says in errors where
-    they are from.
+    All graphs must have the same columns: those of the first one, or `columns`; in errors, `whose` says whose they are.
     """
     try:
         with open(path, encoding="utf-8-sig") as lines:
@@ -104,7 +103,7 @@ def read_token_graph_lines(
     columns: Collection[str] | None = None,
     whose: str = "those of the first graph",
 ) -> Iterator[TokenGraph]:
-    """Read graphs from lines of JSON; blank lines are passed over. For the columns see `read_token_graphs`."""
+    """Read graphs from lines of JSON; blank lines are skipped. See `read_token_graphs` for the columns."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
@@ -121,7 +120,7 @@ def read_token_graph_lines(
 
 
 def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:
-    """Write graphs one by one, and say how many they were."""
+    """Write graphs and return their number."""
     count = 0
     with replacing(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
         for graph in graphs:
@@ -131,7 +130,7 @@ def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:
 
 
 def _problem(graph: TokenGraph) -> tuple[str, str] | None:
-    """What is wrong with a graph: what was found, and what is expected."""
+    """What is wrong with a graph, as (found, expected); None where nothing is."""
     size = len(graph.tokens)
     problem = _problem_with_tokens(graph.tokens)
     if problem:

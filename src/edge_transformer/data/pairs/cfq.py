@@ -1,7 +1,6 @@
-"""CFQ in its official files: `dataset.json`, whose rows are questions and SPARQL queries, and a file for each split.
+"""CFQ in its official files: `dataset.json`, with questions and SPARQL queries, and a file of row numbers a split.
 
-A split file has lists of row numbers, `trainIdxs`, `devIdxs` and `testIdxs`. Questions and queries are cut into words
-as the authors of CFQ do for their experiments; see `sparql.py`.
+Questions and queries are tokenised as in the experiments of CFQ's authors; see `sparql.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .rows import Note, Pair, make_pair, open_text
 from .sparql import tokenise
 
 QUESTION = "questionPatternModEntities"
-QUERIES = ("sparqlPatternModEntities", "sparql")  # with M0, M1, ... for the entities of the question; with their names
+QUERIES = ("sparqlPatternModEntities", "sparql")  # with M0, M1, ... for entities; with their names
 _APART = str.maketrans({mark: f" {mark} " for mark in string.punctuation})
 
 
@@ -35,14 +34,14 @@ def read_cfq(
     progress: Callable[[int], None] | None = None,
     note: Note | None = None,
 ) -> dict[str, tuple[Pair, ...]]:
-    """The rows that a split file names, in its order: those of `train`, `dev` and `test`.
+    """The rows of `train`, `dev` and `test`, in the order of a split file.
 
     Args:
-        dataset: the official `dataset.json`, plain or gzipped. It is read row by row: it need not fit into memory.
+        dataset: the official `dataset.json`, plain or gzipped, which need not fit into memory.
         split: a split file, such as `mcd1.json`, plain or gzipped.
         query: the field with the query; by default the first of `QUERIES` that the first row has.
-        progress: is told each row of the dataset.
-        note: is told what a reader should know about the rows.
+        progress: counts rows of the dataset.
+        note: receives remarks about the rows.
     """
     dataset, split = Path(dataset), Path(split)
     numbers = read_split_file(split)
@@ -64,7 +63,7 @@ def read_cfq(
 def read_cfq_rows(
     path: str | Path, query: str | None = None, wanted: set[int] | None = None, note: Note | None = None
 ) -> Iterator[Pair | None]:
-    """Read a file of rows as they are asked for: None for a row that is not wanted. All are, by default."""
+    """Read rows lazily; None for those not in `wanted`, which is all by default."""
     with open_text(path) as file:
         number = -1
         for number, (line, row) in enumerate(read_json_array(file, path)):

@@ -1,9 +1,8 @@
-"""Folders of pairs of sequences: which of their files hold which rows.
+"""Find the files of a folder of pairs of sequences. It may have
 
-- Two columns: `train.tsv`, `dev.tsv` and `test.tsv`, plain or gzipped. Texts of one's own, or CFQ where it has been cut
-  into words.
-- SCAN: `tasks_train_NAME.txt` and `tasks_test_NAME.txt`, for one or more splits.
-- CFQ as its authors publish it: `dataset.json` and the file of a split, `NAME.json`, in the folder or in `splits/`.
+- two columns: `train.tsv`, `dev.tsv` and `test.tsv`, plain or gzipped, of your own texts or of tokenised CFQ;
+- SCAN: `tasks_train_NAME.txt` and `tasks_test_NAME.txt`, for one or more splits;
+- CFQ as published: `dataset.json`, and split files `NAME.json` in the folder or in `splits/`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from pathlib import Path
 from ...errors import UserError
 from ..splits import SPLITS
 from .cfq import read_cfq
-from .rows import Note, Pair, found_twice, plain_or_gzipped, read_pair_file, told
+from .rows import Note, Pair, counted, found_twice, plain_or_gzipped, read_pair_file
 from .scan import read_scan_file, scan_files
 from .sparql import parse
 
 CFQ, SCAN, OTHER = "cfq", "scan", "pairs"  # what a folder holds
 _EXPECTED = "train.tsv, tasks_train_NAME.txt, or dataset.json with splits/NAME.json"
-_LOOKED_AT = 100  # targets that decide whether they are queries
+_LOOKED_AT = 100  # targets that decide whether a folder has queries
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class PairFiles:
     """The files of one split into train, dev and test."""
 
     split: str  # its name
-    by_split: dict[str, Path]  # a file for each part; the same for all where one file holds all rows
-    reader: str  # which of the three forms they have
-    dataset: Path | None = None  # the rows that a split file picks from
+    by_split: dict[str, Path]  # a file for each part; in CFQ the same split file for all
+    reader: str  # CFQ, SCAN or OTHER
+    dataset: Path | None = None  # dataset.json, where there is a split file
 
     def read(
         self,
@@ -41,10 +40,7 @@ class PairFiles:
         query: str | None = None,
         note: Note | None = None,
     ) -> dict[str, tuple[Pair, ...]]:
-        """The rows of these parts; `progress` is told each row, `note` what a reader should know about them.
-
-        `query` names the field of `dataset.json` that has the queries; see `read_cfq`.
-        """
+        """The rows of these parts; for the other arguments see `read_cfq`."""
         parts = list(parts)
         if self.dataset is not None:
             rows = read_cfq(self.dataset, self.by_split["train"], query, progress, note)
@@ -54,21 +50,21 @@ class PairFiles:
             found = ", ".join(path.name for path in paths.values())
             raise UserError(f"data.query={query}: found {found}; expected dataset.json, whose fields have names")
         if self.reader == SCAN:
-            return {part: tuple(told(read_scan_file(path), progress)) for part, path in paths.items()}
-        return {part: tuple(told(read_pair_file(path, note), progress)) for part, path in paths.items()}
+            return {part: tuple(counted(read_scan_file(path), progress)) for part, path in paths.items()}
+        return {part: tuple(counted(read_pair_file(path, note), progress)) for part, path in paths.items()}
 
     def corpus(self, targets: Iterable[tuple[str, ...]]) -> str:
-        """What the folder holds: two columns are CFQ where most of the first targets are queries."""
+        """The kind of data: two columns are CFQ where most of the first targets are queries."""
         looked_at = list(islice(targets, _LOOKED_AT))
         queries = sum(parse(target) is not None for target in looked_at) if self.reader == OTHER else 0
         return CFQ if 2 * queries > len(looked_at) else self.reader
 
 
 def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
-    """Find the files of a folder. `split` names the split, such as "mcd1", where there are several."""
+    """The files of a split of a folder, named by `split`, such as "mcd1", where there are several."""
     folder = _checked(folder)
     form, splits = _splits(folder)
-    if form == OTHER:  # such a folder has one split, whose name can be given to it
+    if form == OTHER:  # such a folder has one split, of any name
         return PairFiles(split or folder.resolve().name, splits[""], form)
     if split is None and len(splits) != 1:
         how = "train --set data.split=NAME, evaluate --split NAME"
@@ -78,7 +74,7 @@ def pair_files(folder: str | Path, split: str | None = None) -> PairFiles:
 
 
 def all_pair_files(folder: str | Path) -> list[PairFiles]:
-    """The files of every split of a folder; none where it holds no pairs."""
+    """The files of every split of a folder; none where it has no pairs."""
     folder = _checked(folder)
     if not _forms(folder):
         return []
@@ -86,7 +82,7 @@ def all_pair_files(folder: str | Path) -> list[PairFiles]:
 
 
 def pair_paths(folder: str | Path, split: str | None = None) -> list[Path]:
-    """The files of one split of a folder, or of all of them: what its fingerprint is taken of."""
+    """The files of one split of a folder, or of all, for its fingerprint."""
     folder = _checked(folder)
     form, splits = _splits(folder)
     if split is not None and form != OTHER:
@@ -102,7 +98,7 @@ def has_training_rows(folder: str | Path) -> bool:
 
 
 def _known(folder: Path, split: str, splits: Iterable[str]) -> str:
-    """The name of a split, which must be one of those that there are."""
+    """Refuse the name of a split that does not exist."""
     if split not in splits:
         raise UserError(f"{folder}: found the splits {_listed(splits)}; expected {split} to be one of them")
     return split
@@ -141,7 +137,7 @@ def _splits(folder: Path) -> tuple[str, dict[str, dict[str, Path]]]:
 
 
 def _forms(folder: Path) -> dict[str, str]:
-    """The forms whose files are there, and what to call those."""
+    """The forms whose files are there, with their names in errors."""
     there = {OTHER: _columns(folder), SCAN: scan_files(folder), CFQ: _dataset(folder)}
     names = {OTHER: "TSV files", SCAN: "SCAN", CFQ: "dataset.json"}
     return {form: names[form] for form, files in there.items() if files}

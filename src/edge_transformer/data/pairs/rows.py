@@ -1,4 +1,4 @@
-"""Pairs of sequences, as two columns of words with a tab between them, plain or gzipped: what a translator learns."""
+"""Pairs of sequences, the data of translators: two tab-separated columns of words, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from ...errors import DataError, UserError, no_text
 
@@ -26,16 +26,17 @@ _HEADERS = {  # first lines that name the columns
     ("command", "actions"),
 }
 
-Note = Callable[[str], None]  # is told what a reader should know about the rows
+Row = TypeVar("Row")
+Note = Callable[[str], None]  # receives remarks about the rows
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sequence of words and the one it is to be turned into."""
+    """A source and a target sequence of words."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    path: str = field(default="pair", compare=False)  # where it was read, for errors about it
+    path: str = field(default="pair", compare=False)  # for errors
     line: int | None = field(default=None, compare=False)
 
 
@@ -48,22 +49,19 @@ def plain_or_gzipped(folder: Path, name: str) -> Path | None:
 
 
 def found_twice(one: Path, other: Path) -> UserError:
-    """The error that two files are there for the same rows, of which one may be an old copy."""
+    """The error for two files of the same rows, of which one may be out of date."""
     return UserError(f"{one.parent}: found {one.name} and {os.path.relpath(other, one.parent)}; expected one of them")
 
 
 def read_pair_file(path: str | Path, note: Note | None = None) -> Iterator[Pair]:
-    """Read one file as its rows are asked for; the first broken line ends the reading with an error.
-
-    `note` is told of a first line that names the columns, which is no row.
-    """
+    """Read a file lazily; a broken line raises an error. `note` receives remarks, such as on a header."""
     return rows_of_file(path, lambda lines, source: read_pair_lines(lines, source, note), _COLUMNS)
 
 
 def rows_of_file(
     path: str | Path, read_lines: Callable[[Iterable[str], str | Path], Iterator[Pair]], expected: str
 ) -> Iterator[Pair]:
-    """The rows that `read_lines` makes of a file, at least one; `expected` says in errors what a row is."""
+    """Yield the rows that `read_lines` finds in a file, at least one; errors say what was `expected`."""
     count = 0
     with open_text(path) as file:
         for pair in read_lines(lines_of(file, path), path):
@@ -74,12 +72,12 @@ def rows_of_file(
 
 
 def read_pair_lines(lines: Iterable[str], source: str | Path, note: Note | None = None) -> Iterator[Pair]:
-    """Read pairs from lines; blank lines are passed over, and a first line such as `source<TAB>target`."""
+    """Read pairs from lines; blank lines and a header such as `source<TAB>target` are skipped."""
     name = str(source)
     for number, line in enumerate(lines, start=1):
         if number == 1 and tuple(cell.strip().lower() for cell in line.split("\t")) in _HEADERS:
             if note:
-                note(f"{name}: its first line names the columns and is passed over")
+                note(f"{name}: its first line names the columns and is skipped")
         elif line.strip():
             yield _pair(line, name, number)
 
@@ -92,7 +90,7 @@ def _pair(line: str, name: str, number: int) -> Pair:
 
 
 def make_pair(source: Iterable[str], target: Iterable[str], path: str, line: int | None) -> Pair:
-    """A pair whose sides have words, and not too many."""
+    """Make a pair, and check the lengths of its sides."""
     pair = Pair(tuple(source), tuple(target), path, line)
     for side, tokens in (("first", pair.source), ("second", pair.target)):
         if not 0 < len(tokens) <= MAX_TOKENS:
@@ -114,7 +112,7 @@ def pair_from_json(value: Any, source: str) -> Pair:
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[str]]:
-    """Open a text, gzipped where its name ends in `.gz`; what is wrong with the file is told with its name."""
+    """Open a text file, gzipped where its name ends in `.gz`; errors name the file."""
     path = Path(path)
     try:
         if path.suffix == ".gz":
@@ -130,7 +128,7 @@ def open_text(path: str | Path) -> Iterator[IO[str]]:
 
 
 def lines_of(file: IO[str], path: str | Path, longest: int = MAX_LINE) -> Iterator[str]:
-    """The lines of a text, none of which is too long to be held in memory."""
+    """Yield the lines of a text; refuse one that is too long for memory."""
     number = 0
     while True:
         try:
@@ -145,8 +143,8 @@ def lines_of(file: IO[str], path: str | Path, longest: int = MAX_LINE) -> Iterat
         yield line
 
 
-def told(rows: Iterable[Pair], progress: Callable[[int], None] | None) -> Iterator[Pair]:
-    """The same rows, of each of which `progress` hears."""
+def counted(rows: Iterable[Row], progress: Callable[[int], None] | None) -> Iterator[Row]:
+    """Yield the same rows and report each to `progress`."""
     for row in rows:
         yield row
         if progress:

@@ -1,6 +1,6 @@
-"""SCAN in its official files: a line `IN: command OUT: actions` for each pair.
+"""SCAN in its official files: one line `IN: command OUT: actions` a pair.
 
-Every split of SCAN is a set of files such as `tasks_train_mcd1.txt` and `tasks_test_mcd1.txt`; some have a `dev` file.
+A split is a set of files such as `tasks_train_mcd1.txt` and `tasks_test_mcd1.txt`; some have a `dev` file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINE = "IN: words OUT: words"
 
 
 def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
-    """The files of a folder by the names of the splits they belong to, and by their parts: train, dev, test."""
+    """The files of a folder by split, such as mcd1, and by part: train, dev, test."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(Path(folder).iterdir()):
         match = _FILE.fullmatch(path.name)
@@ -29,12 +29,12 @@ def scan_files(folder: str | Path) -> dict[str, dict[str, Path]]:
 
 
 def read_scan_file(path: str | Path) -> Iterator[Pair]:
-    """Read one file as its rows are asked for; the first broken line ends the reading with an error."""
+    """Read a file lazily; a broken line raises an error."""
     return rows_of_file(path, read_scan_lines, _LINE)
 
 
 def read_scan_lines(lines: Iterable[str], source: str | Path) -> Iterator[Pair]:
-    """Read pairs from lines; blank lines are passed over."""
+    """Read pairs from lines; blank lines are skipped."""
     name = str(source)
     for number, line in enumerate(lines, start=1):
         words = line.split()

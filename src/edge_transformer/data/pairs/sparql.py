@@ -1,4 +1,4 @@
-"""SPARQL queries of CFQ as sequences of words, and whether two of them are the same query written differently.
+"""CFQ's SPARQL queries as words, and whether two of them are equivalent.
 
 SELECT DISTINCT ?x0 WHERE { ?x0 a film.actor . FILTER ( ?x0 != M0 ) . ?x0 people.person.nationality m_0f8l9c }
 """
@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-MOST_VARIABLES = 32  # of a query that is compared; CFQ has 6 at most
-MOST_LABELLINGS = 720  # ways to name the variables that are tried for one query: as many as 6 have
-MOST_LOOKS = 100_000  # at conjuncts, in the search for names: bounds the time
+MOST_VARIABLES = 32  # in a compared query; CFQ has 6 at most
+MOST_LABELLINGS = 720  # orders of variables tried for one query: 6!
+MOST_LOOKS = 100_000  # at conjuncts in the search; bounds its time
 _MARKS = re.compile(r"([{}()])")
 _COUNT = re.compile(r"\(\s*\*\s*\)")
 _NAMESPACE = "ns:"
@@ -25,8 +25,8 @@ _PLACEHOLDER = re.compile(r"m\d+")
 def tokenise(query: str) -> list[str]:
     """The words of a query, as in the experiments of CFQ's authors.
 
-    `count(*)` and all brackets are split, a word loses the `ns:` it starts with (inside a path, as in `a/ns:b`, it
-    stays), and the names of Freebase's entities are written `m_` in place of `m.`, so that they differ from predicates.
+    Splits `count(*)` and brackets, removes `ns:` at the start of a word (not inside a path such as `a/ns:b`), and
+    writes Freebase's entities with `m_` for `m.`, so that they differ from predicates.
     """
     words = _MARKS.sub(r" \1 ", _COUNT.sub(" ( * ) ", query)).split()
     return [_short(word) for word in words]
@@ -38,11 +38,7 @@ def _short(word: str) -> str:
 
 
 def detokenise(words: Iterable[str]) -> str:
-    """A query as CFQ's files have it, from its words: one conjunct a line, and `ns:` where it was taken away.
-
-    The names M0, M1, ... stay, as nothing says which entities they stand for. Words in lower case stay so: what they
-    were is not known.
-    """
+    """The inverse of `tokenise`: a query as in CFQ's files, one conjunct a line. M0, M1, ... and lower case stay."""
     text = " ".join(_long(word) for word in words)
     text = re.sub(r"\bcount \( \* \)", "count(*)", text, flags=re.IGNORECASE)
     return text.replace(" { ", " {\n").replace(" . ", " .\n").replace(" }", "\n}")
@@ -55,9 +51,9 @@ def _long(word: str) -> str:
 
 
 def runnable(words: Iterable[str]) -> str:
-    """A query on one line of standard SPARQL, from its words, whose case may be lost.
+    """One line of standard SPARQL from the words of a query, whose case may be lost.
 
-    M0, M1, ... are the only words in it that a database does not know: put entities such as `ns:m.0f8l9c` there.
+    To run it, replace M0, M1, ... by entities such as `ns:m.0f8l9c`.
     """
     restored = [word.upper() if word.lower() in _KEYWORDS or _PLACEHOLDER.fullmatch(word) else word for word in words]
     text = detokenise(restored).replace("\n", " ")
@@ -67,19 +63,19 @@ def runnable(words: Iterable[str]) -> str:
 
 
 def are_words_of_queries(words: Iterable[str]) -> bool:
-    """Whether queries can be said with these words."""
+    """Whether a vocabulary has the words that every query needs."""
     return {"select", "where", "{", "}"} <= {word.lower() for word in words}
 
 
 class Query(NamedTuple):
-    """A query in parts. The order of its conjuncts has no meaning."""
+    """A query in parts; the order of conjuncts has no meaning."""
 
-    head: tuple[str, ...]  # what stands before the braces
+    head: tuple[str, ...]  # before the braces
     conjuncts: tuple[tuple[str, ...], ...]
 
 
 def parse(words: Sequence[str]) -> Query | None:
-    """The parts of a query, or None where the words are none: models say many things."""
+    """The parts of a query, or None where the words are no query."""
     if len(words) < 2 or words[0].lower() != "select" or words[-1] != "}" or words.count("{") != 1:
         return None
     opening = words.index("{")
@@ -110,10 +106,9 @@ def _is_filter(words: Sequence[str]) -> bool:
 
 
 def canonical(words: Sequence[str]) -> tuple[str, ...] | None:
-    """The words of one query that stands for all that mean the same: see `same_query`.
+    """The canonical form of a query, the same for all equivalent ones (see `same_query`).
 
-    None where the words are no query, or one whose variables are too many or look so much alike that there are too many
-    ways to name them.
+    None where the words are no query, or where there are too many variables or ways to name them.
     """
     query = parse(words)
     groups = None if query is None else _groups(query)
@@ -130,10 +125,9 @@ def canonical(words: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def same_query(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two queries mean the same: they differ by the order of conjuncts, the names of variables, the sides of
-    `!=`, and by conjuncts that are repeated, at most.
+    """Whether queries are equal up to the order and repetition of conjuncts, names of variables and sides of `!=`.
 
-    Queries that are not looked through to the end (see `canonical`) count as different, where their words are.
+    Queries with different words but without `canonical` form count as different.
     """
     if tuple(words) == tuple(others):
         return True
@@ -148,7 +142,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 def _groups(query: Query) -> Groups:
-    """The head and the different conjuncts, a filter with its sides both ways round."""
+    """The head and the distinct conjuncts; filters with their sides in both orders."""
     turned = {
         (*conjunct[:2], conjunct[4], "!=", conjunct[2], ")") for conjunct in query.conjuncts if _is_filter(conjunct)
     }
@@ -160,16 +154,16 @@ def _variables(groups: Groups) -> list[str]:
 
 
 def _outline(groups: Groups) -> tuple[int, tuple[str, ...], Counter[tuple[str, ...]]]:
-    """What can be told without names of variables: queries that mean the same have the same."""
+    """An invariant under renaming of variables, equal for equivalent queries."""
     head, *conjuncts = (tuple("?" if _is_variable(word) else word for word in group) for group in groups)
     return len(_variables(groups)), head, Counter(conjuncts)
 
 
 class _Labelling:
-    """The search for the names of the variables that make a query smallest.
+    """Search for the names of variables that give the smallest query: canonical labelling by colour refinement.
 
-    Variables are told apart by the conjuncts they occur in, then by the variables beside them there, and so on. Where
-    some still look alike, each of them is taken as the first in turn, unless it makes no difference which.
+    Variables are distinguished by their conjuncts, then by the variables beside them, and so on. Where some remain
+    alike, each is taken as the first in turn, unless they are interchangeable.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -179,11 +173,11 @@ class _Labelling:
 
     @property
     def gave_up(self) -> bool:
-        """Whether there is more to try than is ever tried."""
+        """Whether the search reached a limit."""
         return self.tried > MOST_LABELLINGS or self.looks > MOST_LOOKS
 
     def search(self, colours: Mapping[str, int]) -> None:
-        """Try all names that agree with these colours: lower colours get lower numbers."""
+        """Try all names that respect these colours: lower colours get lower numbers."""
         if self.gave_up:
             return
         colours = self._refine(colours)
@@ -199,20 +193,20 @@ class _Labelling:
         tried: list[str] = []
         for first in alike[tied]:
             if any(self._may_swap(first, other) for other in tried):
-                continue  # it would give the same queries again
+                continue  # gives the same queries again
             tried.append(first)
-            # Twice the colours leave room for one between two.
+            # Doubled colours leave room for a new one.
             self.search({name: 2 * colour - (name == first) for name, colour in colours.items()})
 
     def _may_swap(self, one: str, other: str) -> bool:
-        """Whether the query stays as it is when two variables change their names."""
+        """Whether swapping the names of two variables leaves the query unchanged."""
         names = {one: other, other: one}
         touched = [group for group in self._groups if one in group or other in group]
         swapped = [tuple(names.get(word, word) for word in group) for group in touched]
         return touched[0] is not self._groups[0] and sorted(swapped) == sorted(touched)
 
     def _refine(self, colours: Mapping[str, int]) -> dict[str, int]:
-        """Split colours until variables of one colour occur in the same places beside the same colours."""
+        """Refine colours until variables of one colour have equal places and neighbours."""
         colours = dict(colours)
         while True:
             self.looks += len(self._groups)
@@ -221,7 +215,7 @@ class _Labelling:
                 shape = tuple((1, colours[word], "") if _is_variable(word) else (0, 0, word) for word in group)
                 for place, word in enumerate(group):
                     if word in places:
-                        places[word].append((min(number, 1), place, shape))  # the head is unlike all others
+                        places[word].append((min(number, 1), place, shape))  # the head is unlike conjuncts
             seen = {name: (colours[name], tuple(sorted(found))) for name, found in places.items()}
             order = {signature: number for number, signature in enumerate(sorted(set(seen.values())))}
             if len(order) == len(set(colours.values())):

@@ -1,7 +1,7 @@
 """Pairs of sequences as tensors, and batches of them with little padding.
 
-Pairs of different lengths are computed together where that costs less than doing them apart: shorter sources are
-masked, and shorter targets end with anything, as no token sees a later one and what is said after the end is ignored.
+Pairs of different lengths share a batch where that costs less than separate ones. Shorter sources are masked; shorter
+targets are padded with the end token, which has no loss there.
 """
 
 from __future__ import annotations
@@ -13,25 +13,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-IGNORED = -100  # a target that has no loss
+IGNORED = -100  # a target without loss
 
 
 class Cost(NamedTuple):
-    """What it costs to compute pairs together: for each pair the nodes of the longest to a power, and something for
-    being one more group, in the same unit.
-    """
+    """The cost of a group of pairs: for each pair (nodes of the longest)^power, plus `group` for the group itself."""
 
     power: int
     group: int
-    most: int  # that is computed at once: bounds memory, whatever the lengths
+    most: int  # of one batch; bounds memory
 
     def of(self, pairs: int, source: int, target: int) -> int:
-        """The cost of pairs that are padded to these lengths, without that of being a group."""
+        """The cost of pairs padded to these lengths, without `group`."""
         return pairs * (source + target) ** self.power
 
 
 BY_EDGES = Cost(power=2, group=600, most=20_000)  # models with a state for each pair of nodes
-BY_NODES = Cost(power=1, group=30, most=4_000)  # models with one for each node
+BY_NODES = Cost(power=1, group=30, most=4_000)  # models with a state for each node
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,10 @@ class PairBatch:
     """Pairs that are computed together."""
 
     source: Tensor  # (B, S)
-    source_mask: Tensor | None  # (B, S), where some sources are shorter
-    target: Tensor  # (B, T), with the end of the sequence; shorter ones go on with it
-    wanted: Tensor  # (B, T), the same with IGNORED after the end
-    rows: Tensor  # (B,) their numbers in the table, wherever the others are
+    source_mask: Tensor | None  # (B, S); None where all sources have one length
+    target: Tensor  # (B, T), with end token; shorter ones are padded with it
+    wanted: Tensor  # (B, T), the same but padded with IGNORED
+    rows: Tensor  # (B,) row numbers, always on the CPU
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on another device."""
@@ -51,7 +49,7 @@ class PairBatch:
 
 
 class PairTable:
-    """Rows of two sequences of numbers; the end of the sequence is put behind each target."""
+    """Rows of two sequences of numbers; each target gets an end token."""
 
     def __init__(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], end: int) -> None:
         self._end = end
@@ -59,7 +57,7 @@ class PairTable:
         self.targets = [torch.tensor([*target, end], dtype=torch.int32) for _, target in pairs]
         self.source_sizes = torch.tensor([len(source) for source in self.sources], dtype=torch.long)
         self.target_sizes = torch.tensor([len(target) for target in self.targets], dtype=torch.long)  # with the end
-        # A number for every row, near for rows that need little padding beside each other.
+        # A number for every row; near numbers need little padding.
         self._widest = 1 + max((len(source) for source in self.sources), default=0)
         self.shapes = self.target_sizes * self._widest + self.source_sizes
 
@@ -68,21 +66,18 @@ class PairTable:
 
     @property
     def sizes(self) -> Tensor:
-        """The nodes of the decoder's graph of every row."""
+        """The number of nodes of every row in the decoder's graph."""
         return self.source_sizes + self.target_sizes
 
     def batches(self, rows: Tensor, cost: Cost) -> Iterator[PairBatch]:
-        """These rows in groups of about equal lengths, none of which costs more than `cost.most`, padding included.
-
-        A pair that costs more by itself is a group of its own.
-        """
+        """These rows in batches of similar lengths that cost at most `cost.most`, padding included, or of one pair."""
         for group in self._groups(rows, cost):
             one = cost.of(1, int(self.source_sizes[group].max()), int(self.target_sizes[group].max()))
             for part in group.tensor_split(-(-len(group) // max(1, cost.most // one))):
                 yield self._batch(part)
 
     def _groups(self, rows: Tensor, cost: Cost) -> list[Tensor]:
-        """Cut the rows, sorted by both lengths, where that makes rows and groups cost least together."""
+        """Sort the rows by both lengths, and cut them into groups of least total cost."""
         if not len(rows):
             return []
         keys = self.shapes[rows]
@@ -108,8 +103,8 @@ class PairTable:
 
 
 def cuts(cells: Sequence[tuple[int, int, int]], cost: Cost) -> list[int]:
-    """Where to cut a list of (source length, target length, rows), so that the groups cost least: the end of each."""
-    best: list[tuple[int, int]] = [(0, 0)]  # for each end: the cost up to it, and where its group begins
+    """The ends of the groups of least total cost in a list of (source length, target length, rows)."""
+    best: list[tuple[int, int]] = [(0, 0)]  # for each end: the least cost up to it, and the start of its group
     for end in range(1, len(cells) + 1):
         source = target = rows = 0
         found = (-1, -1)

@@ -1,11 +1,8 @@
-"""Longer training stories out of shorter ones, also such as come back to people they have met.
+"""Augmentation: longer training stories composed of shorter ones.
 
-A story says how two people are related, so it can stand in the place of any edge with that relation: where Bob is
-told to be the son of Ann, another story whose answer is "son" may be told of the two instead. What followed still
-follows. The new story is longer than both, and nothing is in it that the training rows do not say. It may also come
-back to people it has met.
-
-Relations are compared, and genders where the rows have them, so that nobody is a wife and has one.
+A story with the answer "son" can be substituted for any edge with the relation "son". The target stays valid, and the
+new story says nothing that the training rows do not. Relations must be equal and, where the rows have genders, the
+genders of both people. Stories may also revisit people.
 """
 
 from __future__ import annotations
@@ -24,12 +21,10 @@ Parts = dict[tuple[str, str, str], list[Story]]  # (answer, genders of the two p
 def augmented_stories(
     stories: Sequence[Story], count: int, longest: int, seed: int, returns: float = 0.0
 ) -> list[Story]:
-    """`count` stories, all longer than the longest of `stories` and of at most `longest` relations, all lengths alike.
+    """`count` stories, longer than all of `stories` and of at most `longest` relations, with uniform lengths.
 
-    With the probability `returns` a step of making one longer does not splice, but comes back to somebody.
-
-    Stories whose graph has different answers in different rows take no part. Fewer come back, or none, where the
-    answers of the stories are never relations of their edges.
+    Each step substitutes a story for an edge or, with the probability `returns`, revisits a person. Graphs with
+    different answers in different rows are left out. Returns fewer stories, or none, where no answer labels an edge.
     """
     usable = _without_contradictions(stories)
     shortest = max((story.k for story in stories), default=0) + 1
@@ -48,8 +43,8 @@ def augmented_stories(
     return [story for story in made if story.k >= shortest]
 
 
-def splice(story: Story, edge: int, part: Story) -> Story:
-    """`part` told in the place of one edge of `story`, whose relation is the answer of `part`."""
+def substitute(story: Story, edge: int, part: Story) -> Story:
+    """Substitute `part` for an edge of `story` whose relation is the answer of `part`."""
     ends = dict(zip(part.query, story.edges[edge], strict=True))
     others = [node for node in range(part.size) if node not in ends]
     number = ends | {node: story.size + place for place, node in enumerate(others)}
@@ -65,7 +60,7 @@ def splice(story: Story, edge: int, part: Story) -> Story:
 
 
 def _grow(visits: Visits, parts: Parts, length: int, returns: float, chance: random.Random) -> Story:
-    """Make the story longer until it has that length, or until nothing can be augmented in any more."""
+    """Make the story longer until it has that length, or until nothing fits."""
     while (missing := length - len(visits.story.edges)) > 0:
         if chance.random() < returns and visits.return_once(missing, chance):
             continue
@@ -78,7 +73,7 @@ def _grow(visits: Visits, parts: Parts, length: int, returns: float, chance: ran
         ]
         if not fitting:
             break
-        longer = splice(story, *chance.choice(fitting))
+        longer = substitute(story, *chance.choice(fitting))
         if not is_sound(longer):
             break
         visits.learn(longer)
@@ -90,8 +85,8 @@ def _genders(story: Story, people: tuple[int, int]) -> tuple[str, str]:
 
 
 def _choose(parts: list[Story], missing: int, chance: random.Random) -> Story | None:
-    """One that makes the story longer by at most `missing`."""
-    for _ in range(10):  # most fit: looking at all of them would take long
+    """A random part that makes the story longer by at most `missing`."""
+    for _ in range(10):  # most fit, and filtering all of them is slow
         part = chance.choice(parts) if parts else None
         if part is not None and len(part.edges) - 1 <= missing:
             return part
@@ -99,7 +94,7 @@ def _choose(parts: list[Story], missing: int, chance: random.Random) -> Story | 
 
 
 def _without_contradictions(stories: Sequence[Story]) -> list[Story]:
-    """The first story of each graph that has the same answer in all rows, and needs all that it tells."""
+    """The first story of each graph that has one answer in all rows and needs all of its edges."""
     answers: dict[object, set[str]] = {}
     first: dict[object, Story] = {}
     for story in stories:
@@ -112,11 +107,11 @@ def _without_contradictions(stories: Sequence[Story]) -> list[Story]:
     ]
 
 
-MOSTLY = 2 / 3  # of the stories "c, there, back" have the answer c, where "there, back" may lead to the same person
+MOSTLY = 2 / 3  # of the stories "c, there, back" have the answer c if "there, back" may return to the same person
 
 
 def compositions(stories: Sequence[Story]) -> dict[tuple[str, str], str]:
-    """What two relations in a row come to, where all stories of two relations agree."""
+    """The composition of two relations, where all stories of two relations agree."""
     seen: dict[tuple[str, str], set[str]] = {}
     for story in stories:
         if len(story.edges) == 2 and is_walk(story):
@@ -125,23 +120,23 @@ def compositions(stories: Sequence[Story]) -> dict[tuple[str, str], str]:
 
 
 def is_walk(story: Story) -> bool:
-    """Whether the edges lead in their order from the first person of the question to the second."""
+    """Whether the edges, in order, lead from the first person of the query to the second."""
     people = [story.query[0], *(end for _, end in story.edges)]
     return story.edges == tuple(pairwise(people)) and people[-1] == story.query[1]
 
 
 @dataclass(frozen=True)
 class Kinship:
-    """What training stories show of relations."""
+    """What training stories show about relations."""
 
-    composed: dict[tuple[str, str], str]  # (there, on) -> what both come to
-    back: dict[tuple[str, str], str]  # (gender of somebody, there) -> the way back to that person
-    named: dict[str, str]  # a relation -> the gender of whom it names
-    told: frozenset[str]  # the relations of edges: some are only ever answers
+    composed: dict[tuple[str, str], str]  # (there, on) -> their composition
+    back: dict[tuple[str, str], str]  # (a person's gender, there) -> the relation back to that person
+    named: dict[str, str]  # a relation -> the gender that it implies
+    told: frozenset[str]  # the relations of edges; others are answers only
 
     @classmethod
     def shown_by(cls, stories: Sequence[Story]) -> Kinship:
-        """Stories need genders: without, no way back is known."""
+        """Learn from stories; without genders, no relation back is known."""
         walks = [story for story in stories if story.genders and is_walk(story)]
         genders: dict[str, set[str]] = defaultdict(set)
         for story in walks:
@@ -149,7 +144,7 @@ class Kinship:
                 genders[relation].add(story.genders[end])
         named = {relation: next(iter(those)) for relation, those in genders.items() if len(those) == 1}
         ways = _ways_taken(walks) | _ways_that_change_nothing(walks)
-        # From the other end the same way leads there and back too.
+        # The same pair also holds from the other end.
         ways |= {(named[there], back, there) for gender, there, back in ways if named.get(back) == gender}
         ways_of: dict[tuple[str, str], set[str]] = defaultdict(set)
         for gender, there, back in ways:
@@ -162,11 +157,11 @@ class Kinship:
         )
 
 
-Way = tuple[str, str, str]  # somebody's gender, the relation there, and the one back to the same person
+Way = tuple[str, str, str]  # a person's gender, the relation there, and the relation back
 
 
 def _ways_taken(walks: Sequence[Story]) -> set[Way]:
-    """Those of stories that come back after two steps."""
+    """The ways of stories that return after two steps."""
     return {
         (story.genders[start], there, back)
         for story in walks
@@ -176,7 +171,7 @@ def _ways_taken(walks: Sequence[Story]) -> set[Way]:
 
 
 def _ways_that_change_nothing(walks: Sequence[Story]) -> set[Way]:
-    """Where stories "c, there, back" mostly have the answer c, the last person may be the one in the middle."""
+    """The ways of stories "c, there, back" whose answer is mostly c: they may return to the same person."""
     unchanged: dict[Way, list[bool]] = defaultdict(list)
     for story in walks:
         if len(story.edges) == 3:
@@ -187,7 +182,7 @@ def _ways_that_change_nothing(walks: Sequence[Story]) -> set[Way]:
 
 @dataclass
 class Visits:
-    """A story under way: its edges, and all that is known of its people, told or not."""
+    """A growing story, and all known relations of its people."""
 
     story: Story
     kinship: Kinship
@@ -197,7 +192,7 @@ class Visits:
         self.learn(self.story)
 
     def learn(self, story: Story) -> None:
-        """Go on with this story, which tells of the same people and maybe of more."""
+        """Continue with this story about the same people, and maybe more."""
         self.story = story
         for (start, end), relation in zip(story.edges, story.relations, strict=True):
             self.known.setdefault((start, end), relation)
@@ -207,7 +202,7 @@ class Visits:
                     self.known.setdefault((end, start), back)
 
     def relation(self, a: int, b: int) -> str | None:
-        """What b is to a, where it is known or all ways over a third person come to the same."""
+        """What b is to a, where it is known or all ways through a third person agree."""
         if a == b or (a, b) in self.known:
             return self.known.get((a, b))
         steps = [(self.known.get((a, middle)), self.known.get((middle, b))) for middle in range(self.story.size)]
@@ -215,12 +210,12 @@ class Visits:
         return found.pop() if len(found) == 1 else None
 
     def return_once(self, most: int, chance: random.Random) -> bool:
-        """Make the story longer by one or two edges, at most `most`; False where no way was found."""
-        by_one, by_two = [self._detour], [self._visit_somebody_new, self._visit_somebody_known]
+        """Make the story longer by one or two edges, at most `most`; False where that failed."""
+        by_one, by_two = [self._detour], [self._visit_new, self._visit_known]
         way = chance.choice([*by_two, *by_one] if most > 1 else by_one)
         return any(way(chance) for _ in range(10))
 
-    def _visit_somebody_new(self, chance: random.Random) -> bool:
+    def _visit_new(self, chance: random.Random) -> bool:
         place, person = self._stop(chance)
         genders = self.story.genders
         if not genders:
@@ -234,7 +229,7 @@ class Visits:
         longer = replace(self.story, names=(*self.story.names, str(new)), genders=(*genders, self.kinship.named[there]))
         return self._tell(longer, place, place, [(person, there, new), (new, back, person)])
 
-    def _visit_somebody_known(self, chance: random.Random) -> bool:
+    def _visit_known(self, chance: random.Random) -> bool:
         place, person = self._stop(chance)
         other = chance.randrange(self.story.size)
         facts = [(person, self.relation(person, other), other), (other, self.relation(other, person), person)]
@@ -250,12 +245,12 @@ class Visits:
         return self._tell(self.story, place, place + 1, [(start, there, other), (other, on, end)])
 
     def _stop(self, chance: random.Random) -> tuple[int, int]:
-        """A place between edges, and who stands there."""
+        """A random place between edges, and the person there."""
         place = chance.randint(0, len(self.story.edges))
         return place, self.story.edges[place][0] if place < len(self.story.edges) else self.story.edges[-1][1]
 
     def _tell(self, story: Story, first: int, last: int, facts: Sequence[tuple[int, str | None, int]]) -> bool:
-        """These facts in the place of edges `first` to before `last`, where that gives a sound story."""
+        """Replace edges `first` to `last` - 1 by these facts, if that gives a sound story."""
         edges = [(start, end) for start, _, end in facts]
         relations = [relation for _, relation, _ in facts if relation in self.kinship.told]
         if len(relations) < len(edges):
@@ -273,5 +268,5 @@ class Visits:
 
 
 def is_sound(story: Story) -> bool:
-    """Whether nothing is told twice, nor what is asked for."""
+    """Whether no edge is told twice, and the query is not told."""
     return len(set(story.edges)) == len(story.edges) and story.query not in story.edges

@@ -1,8 +1,8 @@
 """CLUTRR in its official CSV layout: reading, checking, writing.
 
-A folder holds training files (`*train.csv`), test files (`*test.csv`) and sometimes validation files. A row is a story:
-a graph of people with a relation on some directed edges, and a query edge whose relation is to be inferred. An edge
-(a, b) labelled `son` says that b is a's son.
+A folder has files `*train.csv`, `*test.csv` and optionally `*valid*.csv`. A row is a story: a graph of people with
+relations on directed edges, and a query edge whose relation is to be inferred. An edge (a, b) labelled `son` says that
+b is a's son.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ MAX_CELL = 1_000_000  # characters; a story is a few hundred
 def read_clutrr(
     folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
 ) -> RelationRows:
-    """Read every `*train.csv`, `*test.csv` and `*valid*.csv` of a folder; `progress` is told each row.
-
-    Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
-    """
+    """Read a CLUTRR folder; `progress` counts rows, `training` and `testing` say what to read and to require."""
     files = clutrr_files(folder, training, testing)
     unread = {"train": not training, "test": not testing}
     rows = {
@@ -47,9 +44,7 @@ def read_clutrr(
 
 
 def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
-    """The CSV files of a folder by split: "train", "test" and "valid"; those to train on, and to test on, must be
-    there where `training` and `testing` ask for them.
-    """
+    """The CSV files of a folder by split; `training` and `testing` say which must be there."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
@@ -63,10 +58,10 @@ def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True
 
 
 def read_stories(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Story]:
-    """Read one CSV file; the first broken row ends the reading with an error that names its line."""
+    """Read one CSV file; a broken row raises an error that names its line."""
     path = Path(path)
     stories = []
-    line = 1  # of the row being read; a quoted story may span several lines, of which this is the first
+    line = 1  # the first one of the row being read: a quoted story may span several
     csv.field_size_limit(MAX_CELL)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -111,7 +106,7 @@ def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
     query = _literal(row["query_edge"])
     if not _is_edge(query):
         raise fail("query_edge", "a pair of node numbers, such as (0, 2)")
-    # Some releases number the targets and keep their names in a column of their own.
+    # Some releases number the targets and have their names in another column.
     target = row.get("target_text") or row["target"]
     if not target:
         raise fail("target", "a relation")
@@ -125,7 +120,7 @@ def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
                 raise fail(column, f"nodes that exist, 0 to {len(names) - 1}")
     told = dict(zip(edges, relations, strict=True))
     if any(told[edge] != relation for edge, relation in zip(edges, relations, strict=True)):
-        raise fail("edge_types", "one relation an edge; an edge that is told twice is told with the same one")
+        raise fail("edge_types", "one relation an edge; repeated edges must have the same one")
     proof = _read_proof(row.get("proof_state") or "", names)
     if proof is None:
         step = "{(a, relation, c): [(a, relation, b), (b, relation, c)]}"
@@ -134,7 +129,7 @@ def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
 
 
 def _needed(row: dict[str, str], edges: int) -> int | None:
-    """k as the task's name gives it ("task_2.4" has k = 4), where the story tells more edges than that."""
+    """k from the task's name ("task_2.4" has k = 4), where the story has more edges."""
     k = row.get("task_name", "").rpartition(".")[2]
     return int(k) if k.isdecimal() and len(k) < 10 and 1 < int(k) < edges else None
 
@@ -142,7 +137,7 @@ def _needed(row: dict[str, str], edges: int) -> int | None:
 def _people(
     row: dict[str, str], edges: list[tuple[int, int]], query: tuple[int, int]
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Names and genders of the nodes, in their order. Without a `genders` column the nodes are named by number."""
+    """Names and genders of the nodes; without a `genders` column, names are numbers."""
     cell = row.get("genders")
     if not cell:
         count = max(max(pair) for pair in (*edges, query)) + 1
@@ -155,7 +150,7 @@ def _people(
 
 
 def _read_proof(cell: str, names: tuple[str, ...]) -> tuple[ProofStep, ...] | None:
-    """The gold composition steps over node numbers; None where the cell is broken."""
+    """The gold proof over node numbers; None where the cell is broken."""
     if not cell.strip():
         return ()
     steps = _literal(cell)
@@ -163,7 +158,7 @@ def _read_proof(cell: str, names: tuple[str, ...]) -> tuple[ProofStep, ...] | No
         return None
     number = {name: node for node, name in enumerate(names)}
     if steps and len(number) != len(names):
-        return None  # two nodes of one name: nobody can tell which of them a step is about
+        return None  # two nodes of one name make the steps ambiguous
 
     def fact(triple: Any) -> Fact:
         a, relation, c = triple
@@ -187,7 +182,7 @@ def _parse_literal(cell: str) -> Any:
 
 
 def _literal(cell: str) -> Any:
-    """A Python literal, or None where the cell holds none. Evaluates nothing."""
+    """The Python literal of a cell, or None. Evaluates no code."""
     try:
         return _parse_literal(cell.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -206,10 +201,9 @@ def write_clutrr(
     tests: Mapping[int, Sequence[Story]],
     valid: Mapping[int, Sequence[Story]] | None = None,
 ) -> list[Path]:
-    """Write stories in the official layout: one training file, one test file and validation file for each k.
+    """Write stories in the official layout: a training file, and a test and a validation file for each k.
 
-    Refused, before anything is written, are stories that would be read back as others, and a folder that holds further
-    data files: they would be read together with these.
+    Writes nothing if a story would be read back differently, or if the folder has other data files.
     """
     folder = Path(folder)
     train_ks = sorted({story.k for story in train})
@@ -233,7 +227,7 @@ def write_clutrr(
     return [folder / name for name in files]
 
 
-_PLAIN = re.compile(r"[^\W\d_]+([- ][^\W\d_]+)*")  # words of letters: nothing that CSV or a literal could misread
+_PLAIN = re.compile(r"[^\W\d_]+([- ][^\W\d_]+)*")  # letters only: nothing that CSV or a literal could misread
 
 
 @lru_cache(maxsize=65536)
@@ -242,7 +236,7 @@ def _is_plain_text(text: str) -> bool:
 
 
 def _is_plain(story: Story) -> bool:
-    """Whether a story is so ordinary that reading its row back cannot give anything else."""
+    """Whether a story is so simple that reading its row gives it back for sure."""
     facts = [fact for step in story.proof for fact in (step.conclusion, *step.premises)]
     nodes = {*story.query, *(node for edge in story.edges for node in edge)}
     nodes |= {node for start, _, end in facts for node in (start, end)}
@@ -257,7 +251,7 @@ def _is_plain(story: Story) -> bool:
 
 
 def _row_text(number: int, story: Story, split: str, path: Path) -> str:
-    """A story as a row of CSV that is sure to be read back as the same story."""
+    """A story as a row of CSV that is read back as the same story."""
     if _is_plain(story):
         return _csv_line(_format_row(number, story, split))
 
@@ -284,7 +278,7 @@ def _row_text(number: int, story: Story, split: str, path: Path) -> str:
 
 def _csv_line(cells: Sequence[str]) -> str:
     line = io.StringIO(newline="")
-    returns = any("\r" in cell for cell in cells)  # which some versions of Python do not quote of themselves
+    returns = any("\r" in cell for cell in cells)  # some versions of Python do not quote these
     csv.writer(line, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL).writerow(cells)
     return line.getvalue()
 

@@ -1,20 +1,19 @@
-"""Families over several generations, and who is what to whom in them.
+"""Simulated families over several generations, and their relations.
 
-A family is simulated as three primitive facts: everyone's gender, parents and spouse. Spouses marry in from outside, so
-their own parents are not part of it. Every named relation follows from these facts by definition:
+A family is defined by everyone's gender, parents and spouse. Spouses marry in, without parents of their own. Every
+relation follows by definition:
 
     parent            father or mother
-    child             whose parent one is
+    child             reverse of parent
     grandparent       parent of a parent
     sibling           another child of one's parents
     uncle, aunt       sibling of a parent
-    nephew, niece     whose uncle or aunt one is
+    nephew, niece     reverse of uncle, aunt
     parent-in-law     parent of one's spouse; child-in-law is the reverse
 
-CLUTRR takes the word "parent" wider than everyday English does: whoever has children in a family also counts as a child
-of the spouse's parents. So the spouse's father is a father too, the spouse's brothers and their wives are siblings, and
-uncles by marriage are uncles. A spouse without children has no such relatives, only a spouse and in-laws. This is the
-reading `by_marriage=True`; with `by_marriage=False` parents are the parents by birth and nothing else.
+In CLUTRR, whoever has children in a family also counts as a child of the spouse's parents (`by_marriage=True`). So the
+spouse's father is a father too, the spouse's brothers and their wives are siblings, and uncles by marriage are uncles.
+A spouse without children has only a spouse and in-laws. With `by_marriage=False`, parents are parents by birth only.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ...errors import UserError
 
 MAX_PERSONS = 2000
 
-# For each kind of relation what a man and what a woman is called.
+# The names of a man and of a woman in each kind of relation.
 _NAMES = {
     "parent": ("father", "mother"),
     "child": ("son", "daughter"),
@@ -46,12 +45,11 @@ RELATIONS: tuple[str, ...] = tuple(name for kind in _TOLD_KINDS for name in _NAM
 """The 14 relations a story may tell."""
 
 TARGETS: tuple[str, ...] = tuple(name for kind, names in _NAMES.items() if kind != "spouse" for name in names)
-"""The 18 relations that may be asked for; a marriage is told, never concluded."""
+"""The 18 relations that may be asked for; a marriage is told, never inferred."""
 
-# Which kinds of relation one step of a CLUTRR proof joins, the second seen from the person the first leads to. What
-# follows from them is not written here: the family knows. Other pairs are left out because they say nothing (a child's
-# parent), lead to relations without a name (an uncle's son) or to several (a grandfather's son is father or uncle), or
-# because CLUTRR does without them (a brother's uncle).
+# The kinds of relation that one step of a CLUTRR proof composes; the family says what follows. Other pairs say nothing
+# (a child's parent), have no name (an uncle's son) or several (a grandfather's son is father or uncle), or are not in
+# CLUTRR (a brother's uncle).
 _JOINED_KINDS = {
     "sibling": ("sibling", "child", "parent", "grandparent"),
     "child": ("sibling", "child", "grandparent", "uncle", "spouse"),
@@ -72,12 +70,12 @@ _JOINED: dict[tuple[str, str], bool] = {
     if other != "spouse" or _NAMES[kind].index(first) != _NAMES[other].index(second)
 }
 JOINED: tuple[tuple[str, str], ...] = tuple(_JOINED)
-"""Pairs of relations that one step of a proof may join."""
+"""Pairs of relations that one step of a proof may compose."""
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyShape:
-    """How families grow: `levels` generations; whoever marries, with probability `p_marry`, has children."""
+    """How families grow: `levels` generations; a person marries and has children with probability `p_marry`."""
 
     levels: int = 3
     min_children: int = 3
@@ -94,7 +92,7 @@ class FamilyShape:
             )
         if not 0 < self.p_marry <= 1:
             raise UserError(f"p_marry is {self.p_marry}; expected a probability above 0 and up to 1")
-        # The loop stops early: a power of a large number of levels would take for ever to compute.
+        # Stops early, as the power of a large number of levels would take too long.
         persons, generation = 0, 2
         for _ in range(self.levels):
             persons, generation = persons + generation, generation * self.max_children
@@ -120,8 +118,7 @@ class Family:
         self.in_laws: list[dict[int, str]] = [{} for _ in male]
         self._tell_relatives(_parents_by_marriage(parents, spouse) if by_marriage else parents, spouse)
         self._tell_in_laws(parents, spouse)
-        # The same facts from the other sides, for drawing at random:
-        # those_of[r][b] are b's r's, owners[r][b] the persons whose r is b.
+        # Indices for sampling: those_of[r][b] are b's r's, owners[r][b] the persons whose r is b.
         self.those_of: dict[str, dict[int, list[int]]] = {name: {} for name in RELATIONS}
         self.owners: dict[str, dict[int, list[int]]] = {name: {} for name in RELATIONS}
         for a, relatives in enumerate(self.relatives):
@@ -166,11 +163,11 @@ class Family:
         table[b][a] = _NAMES[reverse][0 if self.male[a] else 1]
 
     def holds(self, a: int, relation: str, b: int) -> bool:
-        """Whether b is a's `relation`. A pair can bear two names: a father-in-law may count as a father."""
+        """Whether b is a's `relation`. A pair can have two: a father-in-law may count as a father."""
         return relation in (self.relatives[a].get(b), self.in_laws[a].get(b))
 
     def conclusion(self, a: int, b: int, c: int) -> str | None:
-        """What c is to a as one step of a proof says that goes through b; None if it says nothing."""
+        """What c is to a by one step of a proof through b; None where nothing follows."""
         premises = (self.relatives[a].get(b, ""), self.relatives[b].get(c, ""))
         makes_in_law = _JOINED.get(premises)
         if makes_in_law is None:
@@ -186,7 +183,7 @@ class Family:
             if self.relatives[a][c] not in _NAMES["spouse"]:
                 for b, first in self.relatives[a].items():
                     premises = first, self.relatives[b].get(c, "")
-                    # The same as asking for the conclusion, only faster: what is in `relatives` needs no in-law step.
+                    # A faster `conclusion`: what is in `relatives` needs no in-law step.
                     if _JOINED.get(premises) is False:
                         by_premises.setdefault(premises, []).append(b)
             groups = self._splits[a, c] = list(by_premises.values())
@@ -202,7 +199,7 @@ class Family:
 
 
 def _parents_by_marriage(parents: Sequence[tuple[int, ...]], spouse: Sequence[int | None]) -> list[tuple[int, ...]]:
-    """Whoever married in and has children gets the spouse's parents."""
+    """Give the spouse's parents to whoever married in and has children."""
     with_children = {parent for couple in parents for parent in couple}
     return [
         couple if couple or partner is None or person not in with_children else parents[partner]
@@ -211,7 +208,7 @@ def _parents_by_marriage(parents: Sequence[tuple[int, ...]], spouse: Sequence[in
 
 
 def simulate_family(rng: random.Random, shape: FamilyShape) -> Family:
-    """Grow a family from one couple, a generation at a time."""
+    """Simulate a family from one couple, generation by generation."""
     male: list[bool] = []
     parents: list[tuple[int, ...]] = []
     spouse: list[int | None] = []

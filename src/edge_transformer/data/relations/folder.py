@@ -1,10 +1,6 @@
-"""Folders of relational data: JSON lines of your own, or CLUTRR's CSV files.
+"""Folders of relational data: your own JSON lines (see `rows`), or CLUTRR's CSV files.
 
-    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
-
-Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
-A training folder has `train.jsonl`, one or more `*test.jsonl` and, if you like, `valid.jsonl`; to score a trained model
-the test files are enough.
+Training needs `train.jsonl`, one or more `*test.jsonl` and optionally `valid.jsonl`; scoring needs the test files only.
 """
 
 from __future__ import annotations
@@ -21,10 +17,7 @@ from .rows import SPLIT_PATTERNS, RelationRows, Story, read_graph_lines
 def read_folder(
     folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
 ) -> RelationRows:
-    """Read a folder of labelled graphs: JSON lines, or CLUTRR's CSV files.
-
-    Without `training` its training rows are not read, and it need not have any; likewise without `testing`.
-    """
+    """Read a folder of labelled graphs; `training` and `testing` say which rows to read and to require."""
     files = graph_files(folder, training, testing)
     if any(path.suffix == ".csv" for paths in files.values() for path in paths):
         return read_clutrr(folder, progress, training, testing)
@@ -39,7 +32,7 @@ def read_folder(
 
 
 def read_valid(folder: str | Path, progress: Callable[[int], None] | None = None) -> tuple[str, list[Story]]:
-    """The validation stories of a folder, which needs no other files, and the fingerprint of their files."""
+    """The fingerprint of the validation files of a folder, and their stories."""
     files = valid_files(folder)
     read = read_stories if files[0].suffix == ".csv" else _read_file
     return fingerprint(files), [story for path in files for story in read(path, progress)]
@@ -68,10 +61,7 @@ def _read_file(path: Path, progress: Callable[[int], None] | None) -> list[Story
 
 
 def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
-    """The files of a folder by split: JSON lines where there are any, else CLUTRR's CSV files.
-
-    The training files decide which; without `training`, and without such files, the test files do.
-    """
+    """The files of a folder by split, JSON lines or CSV, as its training files are, or else its test files."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected one with train and test files, .jsonl or CLUTRR's .csv")

@@ -1,19 +1,16 @@
-"""Kinship stories like CLUTRR's, and folders of them that say how they were made.
+"""Generate kinship stories like CLUTRR's, and folders that record how they were generated.
 
-A story begins as one true step of a proof in a simulated family (see `families`): c is a's t, because b is a's r1 and
-c is b's r2. The two premises are told. Then, as long as the story is shorter than wanted, one told relation is replaced
-by two others it follows from, through one more member of the family. What is told stays a walk from a to c, the
-replaced relations are the intermediate facts, and the steps in the order they were taken are the proof. So a story is
-derivable by construction, and nothing has to be searched for.
+A story begins as one step of a proof in a simulated family (see `families`): c is a's t, because b is a's r1 and c is
+b's r2. Both premises are told. While the story is too short, one told relation is replaced by two that imply it,
+through another member of the family. What is told stays a walk from a to c, and the steps taken are its proof, so every
+story is derivable by construction.
 
-No pair of persons is used twice in a story in the same direction, be it told, concluded or asked. Thus no edge is told
-twice, the query is never told (nor is its reverse), and no proof goes in circles. Walks may still come back to a
-person, as CLUTRR's do from four relations on.
+No directed pair of persons is used twice in a story, be it told, inferred or asked. So no edge is told twice, neither
+the query nor its reverse is told, and no proof is circular. Walks may revisit a person, as CLUTRR's do from k = 4 on.
 
-The pattern of a story is the sequence of its relations. For k = 2 training and test share their patterns. For longer
-stories a share of the patterns is held out from training, and the test stories have only these. Whether a pattern is
-held out is decided by a hash of it and the seed, so the patterns need not be listed. As in CLUTRR a pattern can have
-two answers: the grandmother of one's husband's son is one's mother-in-law or one's mother.
+The pattern of a story is the sequence of its relations. For k = 2, train and test share patterns. For longer stories a
+hash of pattern and seed decides which patterns are held out from train, and test has only these. As in CLUTRR a pattern
+can have two answers: the grandmother of one's husband's son is one's mother-in-law or one's mother.
 """
 
 from __future__ import annotations
@@ -40,9 +37,9 @@ __all__ = ["MAX_K", "RELATIONS", "TARGETS", "FamilyShape", "generate", "generate
 
 MAX_K = 40
 
-# A family costs as much as some twenty stories of four relations, so it serves for many.
+# A family costs as much as some twenty stories of four relations, so it is used for many.
 _TRIES_PER_FAMILY = 200
-_TRIES = 20_000  # in a row without a story; then there is none, or too few to wait for
+_TRIES = 20_000  # in a row without a story before giving up
 _TRIES_PER_OPENING = 10
 
 _MEN = """
@@ -85,11 +82,11 @@ def generate(
 
     train_k, test_k: the numbers of told relations, from 2 to MAX_K.
     rows: training stories in all, spread evenly over train_k and shuffled. test_rows: test stories for each k.
-    holdout: for k >= 3 in both train_k and test_k, about the share of patterns that only test stories have. For k = 2
-        in both, test stories have patterns that occur in training.
-    revisits: the share of stories, from 0 to 1, that may come back to a person they have met; the others are chains.
+    holdout: for k >= 3 in both train_k and test_k, about the fraction of patterns that only test has. For k = 2 in
+        both, the patterns of test are also in train.
+    revisits: the fraction of stories that may revisit a person; the others are chains.
     levels, min_children, max_children, p_marry, by_marriage: see `FamilyShape`.
-    progress: called now and then with the number of stories finished since the last call.
+    progress: called with the number of stories finished since the last call.
     """
     lengths, test_lengths = _checked_lengths(train_k, "train_k"), _checked_lengths(test_k, "test_k")
     for name, number in (("rows", rows), ("test_rows", test_rows)):
@@ -101,7 +98,7 @@ def generate(
     shape = FamilyShape(levels, min_children, max_children, p_marry, by_marriage)
 
     def draw(split: str, k: int, number: int, wanted: Callable[[Pattern], bool]) -> list[Story]:
-        # A stream of random numbers of its own for each k: asking for more rows of one changes nothing in the others.
+        # Each k has its own random numbers: more rows of one k do not change the others.
         rng = random.Random(f"{seed} {split} {k}")
         return _draw_stories(rng, shape, k, number, revisits, wanted, progress)
 
@@ -135,10 +132,10 @@ def generate_valid(
     revisits: float = 0.6,
     progress: Callable[[int], None] | None = None,
 ) -> dict[int, list[Story]]:
-    """`rows` validation stories for each k: to choose a recipe by, without a look at test stories.
+    """`rows` validation stories for each k, to choose recipes without looking at test stories.
 
-    unlike: training and test stories. From k = 3 on, no validation story has the pattern of one of them; there are so
-        few patterns of k = 2 that all splits share them.
+    unlike: training and test stories. From k = 3 on, validation stories have none of their patterns; all splits share
+        the few patterns of k = 2.
     """
     lengths = _checked_lengths(valid_k, "valid_k")
     _check_rows("valid_rows", rows)
@@ -169,18 +166,18 @@ def _anything(pattern: Pattern) -> bool:
 
 
 def _is_held_out(pattern: Pattern, seed: int, holdout: float) -> bool:
-    """The same answer in every process and on every platform, unlike Python's own hash."""
+    """Decide by a hash that is the same in every process, unlike Python's own."""
     digest = hashlib.blake2b(f"{seed} {'-'.join(pattern)}".encode(), digest_size=7).digest()
     return int.from_bytes(digest, "big") < holdout * 2**56
 
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    """A story before its persons get numbers and names."""
+    """A story before its persons are numbered and named."""
 
-    walk: list[int]  # persons of the family; each step of the walk is told
+    walk: list[int]  # persons of the family; each step is told
     target: str
-    steps: list[tuple[int, int, int]]  # (a, b, c): what c is to a follows through b; the query's step first
+    steps: list[tuple[int, int, int]]  # (a, b, c): c's relation to a follows through b; the query's first
 
     def pattern(self, family: Family) -> Pattern:
         return tuple(family.relatives[a][b] for a, b in pairwise(self.walk))
@@ -195,7 +192,7 @@ def _draw_stories(
     wanted: Callable[[Pattern], bool],
     progress: Callable[[int], None] | None,
 ) -> list[Story]:
-    """`number` stories of k relations whose patterns are wanted, from one family after the other."""
+    """`number` stories of k relations with wanted patterns, from one family after another."""
     stories: list[Story] = []
     seen: Counter[Pattern] = Counter()
     tries_since_story = 0
@@ -207,8 +204,8 @@ def _draw_stories(
             plot = _draw_plot(rng, family, k, revisits)
             if plot is None or not wanted(pattern := plot.pattern(family)):
                 continue
-            # CLUTRR has all patterns of a length equally often. Here one that has f times its share is taken with
-            # probability 1 / f, which brings the rare ones forward at little cost.
+            # CLUTRR has all patterns of a length equally often. Here a pattern that is f times too frequent is accepted
+            # with probability 1 / f, which favours rare ones at little cost.
             if rng.random() * seen[pattern] * len(seen) > len(stories):
                 continue
             seen[pattern] += 1
@@ -227,7 +224,7 @@ def _draw_stories(
 
 
 def _draw_plot(rng: random.Random, family: Family, k: int, revisits: float) -> _Plot | None:
-    """A random plot of k told relations; None where the family has no way to go on."""
+    """A random plot of k told relations; None where the family offers no detour."""
     opening = _draw_opening(rng, family)
     if opening is None:
         return None
@@ -264,7 +261,7 @@ def _draw_opening(rng: random.Random, family: Family) -> tuple[int, int, int, st
 def _draw_detour(
     rng: random.Random, family: Family, walk: list[int], used: Collection[tuple[int, int]], may_revisit: bool
 ) -> tuple[int, int] | None:
-    """A position in the walk, and the person through whom to go from there to the next position."""
+    """A position in the walk, and a person to insert after it."""
     positions = list(range(len(walk) - 1))
     while positions:
         position = positions.pop(int(rng.random() * len(positions)))
@@ -276,18 +273,18 @@ def _draw_detour(
         ]
         groups = [group for group in groups if group]
         if groups:
-            # First the relations, then the person: otherwise many siblings would drown everything else.
+            # First the relations, then the person: otherwise siblings would dominate.
             return position, _pick(rng, _pick(rng, groups))
     return None
 
 
 def _pick(rng: random.Random, options: Sequence[T]) -> T:
-    """Like rng.choice, three times as fast."""
+    """A faster rng.choice."""
     return options[int(rng.random() * len(options))]
 
 
 def _tell(rng: random.Random, family: Family, plot: _Plot, pattern: Pattern) -> Story:
-    """Number the persons in the order they appear, name them, and write down the proof."""
+    """Number the persons in order of appearance, name them, and write the proof."""
     persons = list(dict.fromkeys(plot.walk))
     node = {person: index for index, person in enumerate(persons)}
     walk = [node[person] for person in plot.walk]
@@ -305,7 +302,7 @@ def _tell(rng: random.Random, family: Family, plot: _Plot, pattern: Pattern) -> 
 
 def _proof_steps(family: Family, plot: _Plot, node: dict[int, int]) -> Iterator[ProofStep]:
     relatives = family.relatives
-    concluded = plot.target  # only the query can be about in-laws, the facts in between are in `relatives`
+    concluded = plot.target  # only the query can be about in-laws
     for index, (a, b, c) in enumerate(plot.steps):
         if index > 0:
             concluded = relatives[a][c]
@@ -332,13 +329,13 @@ Progress = Callable[[int], None]
 class GeneratedData:
     """A folder of generated family stories: an entry under `generate:` in experiment and sweep files."""
 
-    out: str  # the folder, seen from where the command runs
+    out: str  # the folder, relative to the working directory
     train_k: tuple[int, ...] = (2, 3, 4)
     test_k: tuple[int, ...] = (2, 3, 4, 5, 6, 7, 8, 9, 10)
     valid_k: tuple[int, ...] = ()
     rows: int = 15_000
     test_rows: int = 100  # of each length
-    valid_rows: int = 100  # likewise
+    valid_rows: int = 100  # of each length
     seed: int = 1
     kind: Literal["clutrr"] = "clutrr"
 
@@ -352,20 +349,20 @@ class GeneratedData:
 
     @property
     def stories(self) -> int:
-        """How many stories there are in all."""
+        """The number of all stories."""
         return self.rows + self.test_stories + self.valid_stories
 
     def write(self, progress: Progress | None = None) -> list[Path]:
-        """Generate the stories and write them, with the description last; the files of the stories."""
+        """Generate and write the stories, then their description; return the files of the stories."""
         return self._write(Path(self.out), progress)
 
     def ensure(self, progress: Progress | None = None) -> bool:
-        """Make the folder where it is missing; True where it was. Refuses one that holds anything else."""
+        """Make the folder unless it is there; return whether it was made. Refuses a folder with other content."""
         folder = Path(self.out)
         if folder.is_dir() and any(folder.iterdir()):
             self._check(folder)
             return False
-        # Aside, then renamed: a folder that is there is whole.
+        # Written aside and renamed, so that the folder is always complete.
         aside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
         try:
             self._write(aside, progress)
@@ -393,7 +390,7 @@ class GeneratedData:
         return files
 
     def _description(self) -> dict[str, Any]:
-        """Everything but the place, as JSON has it."""
+        """All settings but the folder, as JSON values."""
         return json.loads(json.dumps({name: value for name, value in asdict(self).items() if name != "out"}))
 
     def _check(self, folder: Path) -> None:

@@ -1,8 +1,8 @@
-"""Rows of relational data: a labelled graph and a question about one of its edges; as JSON, one a line.
+"""Rows of relational data: a labelled graph and a query edge, as JSON, one a line.
 
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
 
-Nodes are texts or whole numbers. `target` is what a model learns to answer; questions for a trained model go without.
+Nodes are texts or whole numbers. `target` is the answer; questions for a trained model have none.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A labelled graph and the question asked about it. Nodes are numbered from 0."""
+    """A labelled graph and a query edge. Nodes are numbered from 0."""
 
-    edges: tuple[tuple[int, int], ...]  # in the order they are told
+    edges: tuple[tuple[int, int], ...]  # in the order of the story
     relations: tuple[str, ...]  # relations[e] is what edges[e][1] is to edges[e][0]
     query: tuple[int, int]
     target: str
     names: tuple[str, ...]  # one a node
     genders: tuple[str, ...] = ()  # "male" or "female", one a node; empty where not known
     proof: tuple[ProofStep, ...] = ()  # the query's step first, as in the official files; empty where not known
-    needed: int | None = None  # how many edges the answer needs, where the story also tells others
+    needed: int | None = None  # how many edges the answer needs, where there are more
 
     @property
     def k(self) -> int:
-        """The number of relations that lead to the answer, which is the number of reasoning steps plus one."""
+        """The number of relations that lead to the answer: reasoning steps plus one."""
         return len(self.edges) if self.needed is None else self.needed
 
     @property
     def graph(self) -> tuple[object, ...]:
-        """What the model sees of the story: two stories with equal graphs differ in names and answers only."""
+        """What the model sees: stories with equal graphs differ in names and answers only."""
         return self.size, frozenset(zip(self.edges, self.relations, strict=True)), self.query
 
     @property
@@ -72,7 +72,7 @@ class RelationRows:
 
     @classmethod
     def of(cls, name: str, fingerprint: str, rows: Mapping[str, Sequence[Story]]) -> RelationRows:
-        """Stories of the splits "train", "test" and "valid", as far as there are any."""
+        """From stories by split: "train", "test" and "valid", each optional."""
         tests: dict[int, list[Story]] = {}
         for story in rows.get("test", ()):
             tests.setdefault(story.k, []).append(story)
@@ -83,13 +83,13 @@ class RelationRows:
     def of_files(
         cls, folder: str | Path, files: Mapping[str, Sequence[Path]], rows: Mapping[str, Sequence[Story]]
     ) -> RelationRows:
-        """The stories of a folder from its files and rows, both by split."""
+        """From the files and stories of a folder, both by split."""
         hashed = fingerprint(path for paths in files.values() for path in paths)
         return cls.of(Path(folder).resolve().name, hashed, rows)
 
     @classmethod
     def of_rows(cls, splits: Mapping[str, Sequence[Any]]) -> RelationRows:
-        """Rows in memory, as lists by split; "dev" is another name of "valid"."""
+        """From rows in memory, as lists by split; "dev" is another name for "valid"."""
         named = {"valid" if split == "dev" else split: split for split in splits}
         for split in named.keys() - {"train", "test", "valid"}:
             raise UserError(f"data: found the split {split!r}; expected train, test and valid")
@@ -101,11 +101,7 @@ class RelationRows:
 
 
 SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
-
-
 MAX_NODES = 512
-
-
 UNKNOWN_TARGET = ""
 
 
@@ -116,7 +112,7 @@ def read_graph_lines(
     known: Collection[str] | None = None,
     max_nodes: int = MAX_NODES,
 ) -> Iterator[Story]:
-    """Read labelled graphs from lines of JSON; blank lines are passed over. See `graph_from_json`."""
+    """Read labelled graphs from lines of JSON; blank lines are skipped. See `graph_from_json`."""
     for number, value in read_json_lines(lines, source):
         yield graph_from_json(value, source, number, needs_target, known, max_nodes)
 
@@ -129,9 +125,9 @@ def graph_from_json(
     known: Collection[str] | None = None,
     max_nodes: int = MAX_NODES,
 ) -> Story:
-    """Check one labelled graph and number its nodes in the order of their first mention.
+    """Check a labelled graph and number its nodes in order of first mention.
 
-    Where `known` relations are given, others are refused; so are graphs of more than `max_nodes`.
+    Refuses relations other than the `known` ones, where given, and graphs of more than `max_nodes`.
     """
 
     def fail(found: Any, expected: str) -> DataError:
@@ -179,21 +175,18 @@ def graph_from_json(
 
 
 def is_of_families(relations: Iterable[str]) -> bool:
-    """Whether all relations are such as CLUTRR tells."""
+    """Whether all relations are among CLUTRR's."""
     return set(relations) <= set(RELATIONS)
 
 
 def guess_note(story: Story) -> str | None:
-    """One line where the question is none that CLUTRR asks; a model may be sure of its answer all the same.
-
-    Of other relations than those of families nothing is known.
-    """
+    """A warning where a question about a family is unlike all of CLUTRR's, however sure the model is."""
     found = list(_out_of_scope(story)) if is_of_families(story.relations) else []
     return f"a guess, however sure: {'; '.join(found)}" if found else None
 
 
 def _out_of_scope(story: Story) -> Iterable[str]:
-    """What sets a question apart from all of CLUTRR's, in words."""
+    """How a question differs from all of CLUTRR's, in words."""
     start, end = (story.names[node] for node in story.query)
     told = dict(zip(story.edges, story.relations, strict=True))
     if story.query[0] == story.query[1]:
@@ -210,7 +203,7 @@ def _out_of_scope(story: Story) -> Iterable[str]:
 
 
 def told_path(edges: Iterable[tuple[int, int]], query: tuple[int, int]) -> list[int] | None:
-    """The nodes of a shortest path of at least one edge from the first node of the query to the second."""
+    """The nodes of a shortest path, of at least one edge, between the nodes of the query; None where there is none."""
     ends: dict[int, list[int]] = defaultdict(list)
     for start, end in edges:
         ends[start].append(end)

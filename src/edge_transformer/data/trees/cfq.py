@@ -1,8 +1,7 @@
 """Dependency trees of CFQ's questions in the style of Universal Dependencies.
 
-`cfq_grammar` finds the constituents of a question; here each kind of constituent says which of its terms is the head
-and how the others hang on it. Only the sorts of the terms matter, so questions that differ in their words but not in
-sorts share one tree, found once. `docs/cfq-dependencies.md` has the rules with examples.
+`cfq_grammar` finds the constituents of a question; here each kind of constituent has a rule for its head and arcs. Only
+the sorts of terms matter, so questions of equal sorts share one tree. `docs/benchmarks.md` has the rules with examples.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ RELATIONS = (
     *("root", "nsubj", "nsubj:pass", "obj", "obl:agent", "nmod", "nmod:poss", "det", "case", "amod", "compound"),
     *("aux", "aux:pass", "cop", "conj", "cc", "punct", "acl", "acl:relcl"),
 )
-_CLASSES = {  # of the uses that the rules below tell apart; other words are their own class
+_CLASSES = {  # of the uses that the rules distinguish; other words are their own class
     "entity": ENTITY_CLASS,
     "adjective": ADJECTIVE_CLASS,
     "kind": KIND_CLASS,
@@ -49,10 +48,10 @@ class Shape:
 
     heads: tuple[int, ...]  # of each term, from 0; -1 for the root
     relations: tuple[str, ...]
-    uses: tuple[str, ...]  # what decides word class and part of speech where the sort alone does not
+    uses: tuple[str, ...]  # for word class and part of speech, where the sort is not enough
 
-    depths: tuple[int, ...]  # how many arcs lie between each term and the root
-    projective: bool  # no two arcs cross, that of the root, which comes from before the first word, included
+    depths: tuple[int, ...]  # arcs between each term and the root
+    projective: bool  # no two arcs cross, with the root before the first word
 
     @classmethod
     def of(cls, heads: Sequence[int], relations: Sequence[str], uses: Sequence[str]) -> Shape:
@@ -80,10 +79,7 @@ class CfqTree:
         return [word for term in self.terms for word in term.words]
 
     def columns(self) -> list[tuple[str, str, str, str]]:
-        """Of each word: form, lemma, universal part of speech, and its class as `questionTemplate` calls it.
-
-        A word that `questionTemplate` keeps as it is, such as "by", is its own class.
-        """
+        """(form, lemma, UPOS, class) of each word; words that `questionTemplate` keeps are their own class."""
         return [columns for term, use in self._uses() for columns in _columns(term.words, use)]
 
     @property
@@ -93,7 +89,7 @@ class CfqTree:
 
     def arcs(self) -> list[tuple[int, str]]:
         """Head and relation of each word; words count from 1, and 0 is the head of the root."""
-        terms, starts = self.terms, [1]  # of each term: its first word
+        terms, starts = self.terms, [1]  # the first word of each term
         for term in terms:
             starts.append(starts[-1] + len(term.words))
         arcs: list[tuple[int, str]] = []
@@ -120,7 +116,7 @@ class CfqTree:
 
 @cache
 def _columns(words: tuple[str, ...], use: str) -> tuple[tuple[str, str, str, str], ...]:
-    """The columns of a term's words. `words` are those of a known term, so there are few of them."""
+    """The columns of the words of a known term, cached."""
     (term,) = cast(list[Term], terms_of(words))
     tags = term.parts_of_speech
     if use == "determiner":
@@ -132,7 +128,7 @@ def _columns(words: tuple[str, ...], use: str) -> tuple[tuple[str, str, str, str
 
 
 class CfqParser:
-    """Gives questions their trees, and remembers the shapes it has found."""
+    """Parses questions, and caches the shapes of their trees."""
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[str, ...], Shape | int] = {}
@@ -164,7 +160,7 @@ class CfqParser:
 
 
 def _shape(sorts: tuple[str, ...]) -> Shape | int:
-    """The tree over terms of these sorts, or how many of them fit."""
+    """The tree over terms of these sorts, or the number of terms that the grammar accepts."""
     if sorts[-1] == QUESTION_MARK and QUESTION_MARK not in sorts[:-1] and len(sorts) > 1:  # CFQ itself has none
         shape = _shape(sorts[:-1])
         if isinstance(shape, int):
@@ -193,7 +189,7 @@ class _Gap(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """What the outside must know of a constituent: its head, whether that is a passive verb, and what it lacks."""
+    """The head of a constituent, whether it is a passive verb, and its gaps."""
 
     term: int
     passive: bool = False
@@ -205,7 +201,7 @@ class _Head(NamedTuple):
 
 
 class _Attachment:
-    """One rule for each kind of constituent: hangs its parts on its head, and gives that head."""
+    """One rule for each kind of constituent, which attaches its parts to its head and returns the head."""
 
     def __init__(self, sorts: Sequence[str]) -> None:
         self.sorts = sorts
@@ -245,7 +241,7 @@ class _Attachment:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     def _list(self, *parts: Any) -> _Head:
-        """The first member is the head of the others; what joins a member hangs on that member."""
+        """The first member is the head of the others; conjunctions and commas attach to the member after them."""
         first = self.attach(parts[0])
         gaps = first.gaps
         for marks, member in zip(parts[1::2], parts[2::2], strict=True):
@@ -292,7 +288,7 @@ class _Attachment:
         return _Head(role)
 
     def _modify(self, noun: int, modifier: Phrase) -> None:
-        """Hang a relative clause on its noun."""
+        """Attach a relative clause to its noun."""
         parts, relation = modifier.parts, "acl:relcl"
         if modifier.kind == "subject relative":
             verb = self.attach(parts[1])
@@ -346,7 +342,7 @@ class _Attachment:
         return verb
 
     def _fill(self, filler: int, gaps: tuple[_Gap, ...], chosen: int) -> None:
-        """Give one of the gaps its filler; in the others a "by" stands for the noun that it lacks."""
+        """Fill one of the gaps; in the others, "by" is attached in place of its noun."""
         for number, (verb, by) in enumerate(gaps):
             if number != chosen:
                 if by is not None:

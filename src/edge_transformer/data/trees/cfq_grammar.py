@@ -1,8 +1,7 @@
-"""A grammar of CFQ's questions: terms in, a tree of constituents out.
+"""A grammar of CFQ's questions, from terms to constituents. `docs/benchmarks.md` states the rules in words.
 
-The parser descends recursively. At every place it keeps, for every kind of phrase, the readings that start there, one
-for each end, and tries the longest one first. So what can belong to the nearest phrase does, always in the same way.
-`docs/cfq-dependencies.md` states the rules in words.
+A recursive descent parser memoises, for every place and kind of phrase, one reading for each end, and tries the longest
+first. So attachment is always to the nearest phrase possible.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def _end(phrase: Phrase) -> int:
 
 
 class Grammar:
-    """All readings of one question, found as they are asked for."""
+    """All readings of one question, found lazily."""
 
     def __init__(self, sorts: Sequence[str]) -> None:
         self.sorts = (*sorts, END)
@@ -94,12 +93,12 @@ class Grammar:
         return next((reading for reading in self._questions() if reading.end == self.size), None)
 
     def furthest(self) -> int:
-        """How many terms from the start belong to some phrase: where there is no reading, what is wrong is near."""
+        """How many terms from the start belong to some phrase; without a reading, the error is near."""
         begun = int(self.sorts[0] in (DID, WAS, WHO, WHAT, WHICH))
         return max((phrase.end for phrases in self._found.values() for phrase in phrases), default=begun)
 
     def _once(self, name: str, start: int, rule: Rule) -> list[Phrase]:
-        """The phrases of a rule, computed once: the first one found for each end, the longest phrase before others."""
+        """The phrases of a rule, memoised: the first one found for each end, the longest first."""
         key = (name, start)
         found = self._found.get(key)
         if found is None:
@@ -118,7 +117,7 @@ class Grammar:
                 for phrase in self._verb_phrases(subject.end, BASE):
                     yield Phrase("did question", phrase.end, (0, subject, phrase))
         elif first == WAS:
-            for subject in reversed(self._nominals(1)):  # so that a participle is the question's verb if it can be
+            for subject in reversed(self._nominals(1)):  # so that a participle is the main verb if possible
                 after = subject.end
                 for phrase in self._participles(after):
                     yield Phrase("passive question", phrase.end, (0, subject, phrase))
@@ -159,7 +158,7 @@ class Grammar:
             yield from self._nominals_after(start, start + 1)
 
     def _entities(self, start: int) -> Phrase:
-        """The longest list of entities. A shorter one never helps: after a full noun phrase no new subject begins."""
+        """The longest list of entities; a shorter one never leads to another reading."""
         return max(self._lists(self._entity, start), key=_end)
 
     def _entity(self, start: int) -> Iterator[Phrase]:
@@ -182,7 +181,7 @@ class Grammar:
                     yield Phrase("nominal", whole.end, (determiner, adjectives, roles, of, whole, None))
 
     def _with_owned(self, owner: Phrase) -> Iterator[Phrase]:
-        """A phrase as it is, and as the owner of roles, and these as the owners of further ones."""
+        """A phrase by itself, as the owner of roles, and these as owners of further roles."""
         yield owner
         if self.sorts[owner.end] == POSSESSIVE:
             adjectives = self._adjectives(owner.end + 1)
@@ -228,7 +227,7 @@ class Grammar:
     # --- verb phrases -------------------------------------------------------------------------------------------------
 
     def _verb_phrases(self, start: int, form: str) -> list[Phrase]:
-        """Base or finite verb phrases with all they need: "directed M0 and was influenced by M1"."""
+        """Complete base or finite verb phrases: "directed M0 and was influenced by M1"."""
         return self._once(f"{form} verb phrases", start, lambda place: self._find_verb_phrases(place, form))
 
     def _find_verb_phrases(self, start: int, form: str) -> Iterator[Phrase]:
@@ -277,7 +276,7 @@ class Grammar:
     # --- verb phrases that lack an object or agent --------------------------------------------------------------------
 
     def _clauses(self, start: int, form: str) -> list[Phrase]:
-        """Clauses that lack what "that" or the wh-phrase stands for: "M0 directed and M1 was influenced by"."""
+        """Clauses with a gap for "that" or the wh-phrase: "M0 directed and M1 was influenced by"."""
         return self._once(f"{form} clauses", start, lambda place: self._lists(self._clause(form), place))
 
     def _clause(self, form: str) -> Rule:
@@ -308,9 +307,9 @@ class Grammar:
                 yield Phrase("gapped", verbs.end + 1, (verbs, verbs.end))
 
     def _sharing(self, rule: Rule, start: int) -> Iterator[Phrase]:
-        """A list of gapped phrases before the one thing they all lack: "was influenced by and married M0".
+        """A list of gapped phrases before their shared complement: "was influenced by and married M0".
 
-        Verbs alone, as in "directed and edited M0", are no such list: they are one list of verbs with an object.
+        Verbs alone, as in "directed and edited M0", are a list of verbs with an object instead.
         """
         for phrases in self._lists(rule, start):
             if phrases.kind == "list" and any(member.parts[1] is not None for member in phrases.parts[::2]):

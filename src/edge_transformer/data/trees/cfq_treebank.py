@@ -1,6 +1,6 @@
-"""CFQ's questions as a treebank: files of questions in, CoNLL-U out, with an account of what was written.
+"""Derive a treebank in CoNLL-U from CFQ's questions, and count what it has.
 
-Nothing is guessed: a question that the grammar does not cover is listed with its line and the reason.
+Questions that the grammar does not cover are listed with line and reason.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .cfq import CfqParser, CfqTree, NotCovered
 from .folder import DESCRIPTION_FILE
 
 NOT_COVERED_FILE = "not-covered.txt"
-MAX_LINE = 100_000  # characters; a question of CFQ and its query have some hundreds
+MAX_LINE = 100_000  # characters; a question of CFQ and its query have hundreds
 QUESTION_FIELD = "questionPatternModEntities"
-_FOLDER_SUFFIXES = (".tsv", ".json")  # what is taken from a folder, also where it is compressed
+_FOLDER_SUFFIXES = (".tsv", ".json")  # read from a folder, plain or gzipped
 _LINES = "lines with a question, or with a question and more behind a tab"
 _ROWS = f"JSON with a list of CFQ's rows, each with {QUESTION_FIELD!r}"
 
-Question = tuple[int, str]  # the number of its line, or of its row in a file of JSON, and its text
+Question = tuple[int, str]  # number of its line, or of its row in JSON, and text
 
 
 @dataclass
 class Account:
-    """What a treebank holds."""
+    """Counts of a treebank."""
 
     questions: int = 0
     covered: int = 0
     words: int = 0
     longest: int = 0  # words
     projective: int = 0
-    depths: Counter[int] = field(default_factory=Counter)  # the number of trees with so many arcs below one another
+    depths: Counter[int] = field(default_factory=Counter)  # depth in arcs -> number of trees
     relations: Counter[str] = field(default_factory=Counter)
 
     def add(self, tree: CfqTree) -> None:
@@ -52,7 +52,7 @@ class Account:
         self.relations.update(relation for _, relation in arcs)
 
     def merge(self, other: Account) -> None:
-        """Add what another account has counted."""
+        """Add the counts of another account."""
         self.questions += other.questions
         self.covered += other.covered
         self.words += other.words
@@ -63,7 +63,7 @@ class Account:
 
     @property
     def mean_depth(self) -> float:
-        """The depth of a tree, on average."""
+        """The mean depth of a tree."""
         return sum(depth * count for depth, count in self.depths.items()) / max(self.covered, 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Account:
 
 
 def conllu_sentence(tree: CfqTree, name: str, row: int | None = None) -> str:
-    """A tree as CoNLL-U, with the empty line behind it; `row` is its place in a dataset that other files split."""
+    """A tree as CoNLL-U, with the blank line after it; `row` is its row in a dataset with split files."""
     columns = tree.columns()
     lines = [f"# sent_id = {name}", *([] if row is None else [f"# row = {row}"]), f"# text = {' '.join(tree.words)}"]
     for number, ((form, lemma, tag, kind), (head, relation)) in enumerate(
@@ -84,7 +84,7 @@ def conllu_sentence(tree: CfqTree, name: str, row: int | None = None) -> str:
 
 
 def question_files(sources: Iterable[str | Path]) -> dict[str, Path]:
-    """The files of questions in files and folders, by the names that their treebanks get."""
+    """The files of questions among files and in folders, by the names of their treebanks."""
     files: dict[str, Path] = {}
     for source in map(Path, sources):
         if source.is_dir():
@@ -107,7 +107,7 @@ def _plain_suffix(path: Path) -> str:
 
 
 def read_questions(path: str | Path) -> Iterator[Question]:
-    """The questions of a file, as they are asked for: lines of text, tab-separated lines, or official rows in JSON."""
+    """Read questions lazily: lines of text, tab-separated lines, or official rows in JSON."""
     path = Path(path)
     count = 0
     with open_text(path) as file:
@@ -144,10 +144,10 @@ def count_questions(sources: Iterable[str | Path]) -> int:
 def derive(
     sources: Iterable[str | Path], folder: str | Path, progress: Callable[[int], None] | None = None
 ) -> dict[str, Account]:
-    """Write a treebank for each file of questions; what each of them holds, by name.
+    """Write a treebank for each file of questions, and return their counts by name.
 
     `not-covered.txt` lists what the grammar does not cover, `derived.json` has the counts. All files are moved into
-    place together, so that trees never lie there without what says where they are from.
+    place together.
     """
     folder, files, parser = Path(folder), question_files(sources), CfqParser()
     accounts: dict[str, Account] = {}

@@ -1,8 +1,8 @@
 """The words of CFQ's questions and their classes.
 
-A *term* is what the grammar sees as one thing: a word, or a fixed group such as "costume designer" or "executive
-produced". Each term has a *sort*, which says where the grammar allows it. Sorts are about form only: "star" is a noun
-or a verb, and "cinematographer" names a kind of person or somebody's role in a film; the grammar decides which.
+A *term* is one unit for the grammar: a word, or a fixed group such as "costume designer" or "executive produced". Its
+*sort* says where the grammar allows it. Sorts are about form only: the grammar decides whether "star" is a noun or a
+verb, and whether "cinematographer" is a kind of person or a role in a film.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _FUNCTION_WORDS = {  # word: sort, lemma, part of speech
     "Were": (WAS, "be", "AUX"),
     "were": (WAS, "be", "AUX"),
     "Who": (WHO, "who", "PRON"),
-    "What": (WHAT, "what", "PRON"),  # or a determiner, as the tree tells
+    "What": (WHAT, "what", "PRON"),  # or a determiner, as the grammar decides
     "Which": (WHICH, "which", "DET"),
     "that": (THAT, "that", "PRON"),
     "whose": (WHOSE, "whose", "PRON"),
     "a": (A, "a", "DET"),
-    "an": (A, "a", "DET"),  # CFQ has "a actor"; others may write better English
+    "an": (A, "a", "DET"),  # CFQ itself has "a actor"
     "of": (OF, "of", "ADP"),
     "by": (BY, "by", "ADP"),
     "and": (AND, "and", "CCONJ"),
@@ -78,7 +78,7 @@ _FUNCTION_WORDS = {  # word: sort, lemma, part of speech
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One or more words that the grammar sees as one."""
+    """One or more words that are one unit for the grammar."""
 
     sort: str
     words: tuple[str, ...]
@@ -121,7 +121,7 @@ def _forms(base: str, past: str) -> tuple[tuple[str, str], tuple[str, str]]:
 
 LEXICON = _lexicon()
 LONGEST_TERM = max(len(term.words) for term in LEXICON.values())
-# Words with which a longer term may begin: only there is it worth looking further than one word.
+# The first words of longer terms: only there are more words looked up.
 _BEGINNINGS = frozenset(term.words[0] for term in LEXICON.values() if len(term.words) > 1)
 
 
@@ -131,7 +131,7 @@ def _entity(word: str) -> Term:
 
 
 def join_possessives(words: Sequence[str]) -> list[str]:
-    """The words with "'" and "s" as the one word "'s", as the official rows have it; some copies of CFQ split it."""
+    """Join "'" and "s", which some copies of CFQ split, to "'s" as in the official rows."""
     joined: list[str] = []
     for word in words:
         if word == "s" and joined and joined[-1] == "'":
@@ -142,7 +142,7 @@ def join_possessives(words: Sequence[str]) -> list[str]:
 
 
 def terms_of(words: Sequence[str]) -> list[Term] | int:
-    """Cut a question into terms, the longest ones that fit; or say which word, from 0, belongs to none."""
+    """Cut a question into terms, longest first; or return the number, from 0, of the first unknown word."""
     terms: list[Term] = []
     place = 0
     while place < len(words):

@@ -1,8 +1,8 @@
-"""Dependency trees in CoNLL-U: reading, checking, writing predicted trees into what was read; bare sentences too.
+"""Dependency trees in CoNLL-U: read and check them, write predicted trees; also sentences without trees.
 
-A sentence keeps its lines as they are, with comments, multi-word tokens (`3-4`) and empty nodes (`5.1`), and is written
-back with them; a parser sees the words only. What is written differs from what was read in nothing but line ends (a
-line feed each), a byte order mark (none) and blank lines (one after each sentence).
+A sentence keeps its lines, with comments, multi-word tokens (`3-4`) and empty nodes (`5.1`); a parser sees the words
+only. Written files differ from what was read in nothing but line ends (line feeds), byte order mark (none) and blank
+lines (one after each sentence).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_LINE = 1_000_000  # characters
 MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
 MAX_ID = 9  # digits
 NO_VALUE = "_"
-ROW_OF_CONLLU = re.compile(r"\d+(-\d+|\.\d+)?\t")  # how a line begins that is no comment
-_NO_LETTERS = ("Cc", "Cs")  # control characters, and halves of characters, which no file can hold
+ROW_OF_CONLLU = re.compile(r"\d+(-\d+|\.\d+)?\t")  # the start of a line that is no comment
+_NO_LETTERS = ("Cc", "Cs")  # control characters and lone surrogates
 _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
 _LFS_POINTER = "version https://git-lfs"
 _COLUMNS = "10 columns with tabs between them: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
@@ -48,14 +48,14 @@ class DependencySentence:
     relations: tuple[str, ...]  # of each word to its head; empty where there is no tree
     upos: tuple[str, ...]
     xpos: tuple[str, ...]
-    lines: tuple[str, ...] = field(compare=False, repr=False)  # as read, with everything that is no word
+    lines: tuple[str, ...] = field(compare=False, repr=False)  # as read, with all that is no word
     source: str = field(default="sentence", compare=False, repr=False)
-    line: int | None = field(default=None, compare=False, repr=False)  # number of the first one
-    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
+    line: int | None = field(default=None, compare=False, repr=False)  # number of the first line
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # others of its JSON object
 
     @classmethod
     def of_words(cls, words: Sequence[str], sent_id: Any = None) -> DependencySentence:
-        """A sentence that has nothing but words, and a name where `sent_id` can be one: a text or a whole number."""
+        """A sentence of words, named by `sent_id` where it is a text or a whole number."""
         for number, word in enumerate(words, start=1):
             if not word.strip() or any(unicodedata.category(letter) in _NO_LETTERS for letter in word):
                 expected = "texts, not empty, without tabs, line ends and other control characters"
@@ -74,12 +74,12 @@ class DependencySentence:
 
     @property
     def comments(self) -> tuple[str, ...]:
-        """The lines that start with #, as they are."""
+        """The lines that start with #."""
         return tuple(line for line in self.lines if line.startswith("#"))
 
     @property
     def sent_id(self) -> str | None:
-        """The name that a comment gives to the sentence, if any."""
+        """The name of the sentence in its comments, if any."""
         return next((match[1] for line in self.comments if (match := _SENT_ID.fullmatch(line))), None)
 
     @property
@@ -88,15 +88,11 @@ class DependencySentence:
         return "\n".join(self.lines) + "\n\n"
 
     def tokens(self) -> conllu.TokenList:
-        """All lines as the `conllu` library reads them: features, lemmas and metadata by name."""
+        """All lines as parsed by the `conllu` library, with features, lemmas and metadata."""
         return conllu.parse_token_and_metadata("\n".join(self.lines))
 
     def with_tree(self, heads: Sequence[int], relations: Sequence[str]) -> DependencySentence:
-        """The same sentence with another tree, also in its lines.
-
-        DEPS of its words, which belongs to the tree that was there, becomes `_`; all other columns, comments,
-        multi-word tokens and empty nodes stay.
-        """
+        """The same sentence with another tree, also in its lines. DEPS, which belongs to the old tree, becomes `_`."""
         if not len(heads) == len(relations) == self.size:
             found = f"{len(heads)} heads and {len(relations)} relations"
             raise DataError(self.source, self.line, found, f"one of each for every one of the {self.size} words")
@@ -118,13 +114,10 @@ class DependencySentence:
 
 
 def read_conllu(path: str | Path, trees: bool = True, max_words: int = MAX_WORDS) -> Iterator[DependencySentence]:
-    """Read one file as its sentences are asked for; the first broken line ends the reading with an error.
-
-    Without `trees` the columns HEAD and DEPREL are not looked at: any sentence will do, to be parsed.
-    """
+    """Read a file lazily; a broken line raises an error. Without `trees`, HEAD and DEPREL are not read."""
     count = 0
     try:
-        # Nothing but a line feed ends a line here: treebanks of web text have other separators inside words.
+        # Only a line feed ends a line: treebanks of web text have other separators inside words.
         with open(path, encoding="utf-8-sig", newline="\n") as lines:
             for sentence in read_conllu_lines(lines, path, trees, max_words):
                 count += 1
@@ -138,7 +131,7 @@ def read_conllu(path: str | Path, trees: bool = True, max_words: int = MAX_WORDS
 def read_conllu_lines(
     lines: Iterable[str], source: str | Path, trees: bool = True, max_words: int = MAX_WORDS
 ) -> Iterator[DependencySentence]:
-    """Read sentences from lines, each as soon as the blank line after it has come."""
+    """Read sentences from lines, each as soon as the blank line after it arrives."""
     name, number = str(source), 0
     block: list[str] = []
     try:
@@ -150,7 +143,7 @@ def read_conllu_lines(
                 line = line.removeprefix("\ufeff")
             if line.strip(" "):
                 block.append(line)
-                if len(block) > 4 * max_words + 1_000:  # comments and empty nodes of a sentence within the limit fit
+                if len(block) > 4 * max_words + 1_000:  # leaves room for comments and empty nodes
                     found = f"{len(block)} lines without a blank one"
                     raise DataError(
                         source, number, found, f"sentences of at most {max_words} words, blank lines between"
@@ -165,7 +158,7 @@ def read_conllu_lines(
 
 
 def write_conllu(path: str | Path, sentences: Iterable[DependencySentence]) -> int:
-    """Write sentences one by one, and say how many they were."""
+    """Write sentences and return their number."""
     count = 0
     with replacing(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
         for sentence in sentences:
@@ -175,7 +168,7 @@ def write_conllu(path: str | Path, sentences: Iterable[DependencySentence]) -> i
 
 
 def tree_problem(heads: Sequence[int]) -> tuple[int, str, str] | None:
-    """What keeps heads from being a tree with one root: a word, what was found at it, what is expected."""
+    """Why heads are no tree with one root, as (word, found, expected); None where they are."""
     size, root = len(heads), 0
     for word, head in enumerate(heads, start=1):
         if not 0 <= head <= size:
@@ -186,7 +179,7 @@ def tree_problem(heads: Sequence[int]) -> tuple[int, str, str] | None:
             root = word
     if not root:
         return 1, "no root", "one word with head 0"
-    above = [0] * (size + 1)  # 0: not seen, else the word from which it was first reached
+    above = [0] * (size + 1)  # the word from which each was first reached; 0: not yet
     for word in range(1, size + 1):
         at = word
         while at and not above[at]:
@@ -198,7 +191,7 @@ def tree_problem(heads: Sequence[int]) -> tuple[int, str, str] | None:
 
 
 def _sentence(lines: tuple[str, ...], source: str, first: int, trees: bool, max_words: int) -> DependencySentence:
-    """Check one block of lines, of which `first` is the number of the first."""
+    """Parse and check the lines of a sentence; `first` is the number of the first line."""
     rows: list[list[str]] = []
     places: list[int] = []  # line number of each word
     span_end = empty = 0  # the last word of the open multi-word token; empty nodes since the last word
@@ -279,7 +272,7 @@ def _parse_head(cell: str) -> int | None:
 
 
 def _check_columns(line: str, source: str, number: int) -> None:
-    """CoNLL-U Plus has columns of its own; with others than CoNLL-U's, HEAD would be read from the wrong one."""
+    """Refuse CoNLL-U Plus with columns other than CoNLL-U's."""
     names = " ".join(line.partition("=")[2].split()).upper()
     if names != _COLUMNS.partition(": ")[2]:
         raise DataError(source, number, f"the columns {names}", _COLUMNS)
@@ -295,16 +288,16 @@ def _plural(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
-MAX_PARSED = 512  # in a sentence that is parsed; a model keeps a vector for each pair of them
+MAX_PARSED = 512  # words to parse; a model keeps a vector for each pair
 _COMMENT = re.compile(r"#(\s|$)")  # a line that begins with #MeToo is a sentence
 _MOST_COMMENTS = 1_000  # before the first sentence
 
 
 def arriving_sentences(lines: Iterable[str], source: str, conllu: bool | None = None) -> Iterator[DependencySentence]:
-    """The sentences of a file or stream, each as soon as it is complete.
+    """Yield the sentences of a file or stream, each as soon as it is complete.
 
-    Without `conllu` the first line that is no comment decides which form they have. A line of text may also be an
-    object {"tokens": [...]} or a list of words. A tree that a CoNLL-U sentence already has is not looked at.
+    If `conllu` is None, the first line that is no comment decides the format. A line of text may also be an object
+    {"tokens": [...]} or a list of words. Trees of CoNLL-U sentences are ignored.
     """
     arriving, first = iter(lines), []
     if conllu is None:
@@ -338,10 +331,7 @@ def _sentences_of_text(lines: Iterable[str], source: str) -> Iterator[Dependency
 
 
 def tree_from_json(value: Any, source: str, line: int | None = None) -> DependencySentence:
-    """A sentence with its tree: {"tokens": [...], "heads": [...], "relations": [...]}, as `predict` answers.
-
-    Heads count tokens from 1; 0 is the root.
-    """
+    """A sentence with its tree, {"tokens": [...], "heads": [...], "relations": [...]}; heads count from 1."""
     sentence = read_words(value, source, line)
     heads, relations = (value.get(name) if isinstance(value, dict) else None for name in ("heads", "relations"))
     if not isinstance(heads, list | tuple) or not all(type(head) is int for head in heads):
@@ -354,12 +344,12 @@ def tree_from_json(value: Any, source: str, line: int | None = None) -> Dependen
 
 
 def read_words(value: Any, source: str, line: int | None = None) -> DependencySentence:
-    """A sentence to be parsed, from any of the forms in which one may be given."""
+    """A sentence to parse, from any accepted form."""
     if isinstance(value, DependencySentence):
         sentence = value
     else:
         fields = other_fields(value)
-        # Nothing but these separates words: treebanks have other kinds of space inside them.
+        # Only these separate words: treebanks have other spaces inside words.
         words = tuple(word for word in re.split(r"[ \t\r\n]+", value) if word) if isinstance(value, str) else value
         if isinstance(words, list | tuple):
             if not words or not all(isinstance(word, str) for word in words):

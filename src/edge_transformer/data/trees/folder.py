@@ -1,15 +1,15 @@
-"""Folders of dependency trees: one CoNLL-U file for each split, or a whole corpus with a file that splits it.
+"""Folders of dependency trees: a CoNLL-U file for each split, or a corpus and a split file.
 
 - Universal Dependencies: `en_ewt-ud-train.conllu`, `...-dev.conllu`, `...-test.conllu`, or just `train.conllu` etc.
-- CFQ with the trees of Goodwin et al. (2022): `parsed-CFQ-corpus.conllu` and one or more of CFQ's own split files,
-  such as `mcd1.json` or `mcd1.json.gz`.
+- CFQ with the trees of Goodwin et al. (2022): `parsed-CFQ-corpus.conllu` and CFQ's split files, such as `mcd1.json` or
+  `mcd1.json.gz`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
+from ..pairs.rows import counted
 from ..splits import SPLITS, read_split_file
 from .conllu import MAX_WORDS, DependencySentence, read_conllu, tree_from_json
 
-DESCRIPTION_FILE = "derived.json"  # what trees were made from: no file that splits them
-MOST_MISSING = 0.05  # of the rows of a split may have no tree; with more, corpus and split do not belong together
+DESCRIPTION_FILE = "derived.json"  # describes derived trees; no split file
+MOST_MISSING = 0.05  # of a split's rows may have no tree; more means a wrong corpus
 _ROW_COMMENT = re.compile(r"#\s*(question_?idx?|cfq_?idx?|row|sent_id)\s*=\s*(.*?)\s*", re.IGNORECASE)
 
 
@@ -30,16 +31,16 @@ class TreebankData:
     """Sentences of one folder, by the names of their splits."""
 
     name: str
-    fingerprint: str  # of the bytes of the files that hold the trees and split them, whichever splits were read
+    fingerprint: str  # of all files of trees and splits, read or not
     splits: dict[str, tuple[DependencySentence, ...]]
-    split: str | None = None  # the name of the file that splits the corpus, such as mcd1
-    missing: dict[str, int] = field(default_factory=dict)  # rows of each split of which the corpus has no tree
-    derived: str | None = None  # where a grammar of ours made the trees, its name; see derived_kind
+    split: str | None = None  # the name of the split file, such as mcd1
+    missing: dict[str, int] = field(default_factory=dict)  # rows of each split without a tree
+    derived: str | None = None  # the grammar of ours that made the trees, if any
 
 
 @dataclass(frozen=True)
 class TreebankFiles:
-    """Which files of a folder hold its trees: one for each split, or a corpus and what splits it."""
+    """The files of a treebank: one for each split, or a corpus and its split file."""
 
     by_split: dict[str, Path]
     corpus: Path | None = None
@@ -47,7 +48,7 @@ class TreebankFiles:
 
 
 def trees_of_rows(splits: Mapping[str, Sequence[Any]]) -> TreebankData:
-    """Rows in memory, as lists by split: sentences of CoNLL-U as read, or {"tokens", "heads", "relations"}."""
+    """Rows in memory, as lists by split: `DependencySentence`, or {"tokens", "heads", "relations"}."""
     trees = {
         split: tuple(
             row if isinstance(row, DependencySentence) else tree_from_json(row, source)
@@ -83,16 +84,14 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
         raise UserError(f"{folder}: found {_names(split_files.values()) or 'no split file'}; expected {expected}")
     if split is None and len(split_files) > 1:
         names = " or ".join(f"--set data.split={name}" for name in split_files)
-        raise UserError(
-            f"{folder}: found {_names(split_files.values())}; expected to be told which splits {trees[0].name}: {names}"
-        )
+        raise UserError(f"{folder}: found {_names(split_files.values())}; expected the choice of one: {names}")
     return TreebankFiles({}, trees[0], split_files[split or next(iter(split_files))])
 
 
 def treebank_splits(folder: str | Path) -> list[str]:
-    """The splits that a folder has: those with a file of their own, or all where a corpus is split by other files.
+    """The splits of a folder: those with a file, or all where it has split files.
 
-    In the place of a folder, a single file is one of test sentences, unless its name says dev.
+    A single file instead of a folder is the test split, unless its name says dev.
     """
     folder = Path(folder)
     if _is_treebank(folder):
@@ -105,7 +104,7 @@ def treebank_splits(folder: str | Path) -> list[str]:
 
 
 def treebank_paths(folder: str | Path, split: str | None = None) -> list[Path]:
-    """All files that hold the trees of a folder, and those that split them, or the one of them that `split` names."""
+    """All files of trees of a folder, and all its split files or the one that `split` names."""
     folder = Path(folder)
     if _is_treebank(folder):
         return [folder]
@@ -126,18 +125,18 @@ def read_treebank(
     progress: Callable[[int], None] | None = None,
     max_words: int = MAX_WORDS,
 ) -> TreebankData:
-    """Read these splits of a folder; `progress` is told each sentence."""
+    """Read these splits of a folder; `progress` counts sentences."""
     files = treebank_files(folder, splits, split)
     name, hashed = Path(folder).resolve().name, fingerprint(treebank_paths(folder, split))
     if files.corpus is None or files.split_file is None:
         read = {
-            part: tuple(_told(read_conllu(path, True, max_words), progress)) for part, path in files.by_split.items()
+            part: tuple(counted(read_conllu(path, True, max_words), progress)) for part, path in files.by_split.items()
         }
         return TreebankData(name, hashed, read, derived=derived_kind(folder))
     rows = read_split_file(files.split_file)
-    corpus = list(_told(read_conllu(files.corpus, True, max_words), progress))
+    corpus = list(counted(read_conllu(files.corpus, True, max_words), progress))
     numbers = said_rows([sentence.comments for sentence in corpus])
-    most_missing = MOST_MISSING if numbers else 0.0  # sentences that are only counted leave no gaps
+    most_missing = MOST_MISSING if numbers else 0.0  # without row numbers there are no gaps
     numbers = numbers or {row: row for row in range(len(corpus))}
     parts: dict[str, tuple[DependencySentence, ...]] = {}
     missing: dict[str, int] = {}
@@ -154,10 +153,10 @@ def read_treebank(
 
 
 def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
-    """The place of each row of the dataset in its corpus, where every sentence says its row in one of its comments.
+    """The place of each row of the dataset in its corpus, where every sentence names its row in a comment.
 
-    Such are `# row = 7`, `# question_id = 7`, or a `sent_id` that is a number: the corpus may be in another order, or a
-    part of the whole. Sentences that are only counted from 1, or say nothing, are the rows in order.
+    Such comments are `# row = 7`, `# question_id = 7`, or a number as `sent_id`. None where there are none, or where
+    they only count sentences from 1: sentences are then the rows in order.
     """
     said: dict[str, list[int]] = {}
     for of_sentence in comments:
@@ -165,7 +164,7 @@ def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
             match = _ROW_COMMENT.fullmatch(comment)
             if match and match[2].isdecimal() and len(match[2]) < 10:
                 said.setdefault(match[1].lower(), []).append(int(match[2]))
-    for name, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last: it may mean less
+    for name, numbers in sorted(said.items(), key=lambda item: item[0] == "sent_id"):  # sent_id last
         only_counted = name != "row" and numbers == list(range(1, len(comments) + 1))
         if len(numbers) == len(comments) == len(set(numbers)) and not only_counted:
             return {row: place for place, row in enumerate(numbers)}
@@ -173,10 +172,7 @@ def said_rows(comments: Sequence[Sequence[str]]) -> dict[int, int] | None:
 
 
 def description_of_split(sources: Iterable[Path], split: Mapping[str, int]) -> str | None:
-    """What a split of derived trees says of them: the description beside its sources, and that it was made.
-
-    What the description counts is of the sources, so that it goes below "from".
-    """
+    """The description of a new split of derived trees, with that of its sources below "from"."""
     found = {_description(source if source.is_dir() else source.parent) for source in sources}
     if len(found) != 1 or not (text := found.pop()):
         return None
@@ -185,7 +181,7 @@ def description_of_split(sources: Iterable[Path], split: Mapping[str, int]) -> s
 
 
 def derived_kind(folder: str | Path) -> str | None:
-    """The kind of trees that a folder's description names, such as cfq-dependencies; None where it names none."""
+    """The kind of trees in a folder's description, such as cfq-dependencies, if any."""
     description = json.loads(_description(Path(folder)) or "{}")
     kind = description.get("kind")
     if not isinstance(kind, str):
@@ -194,7 +190,7 @@ def derived_kind(folder: str | Path) -> str | None:
 
 
 def _description(folder: Path) -> str | None:
-    """The text of the description of derived trees; None where there is none that can be read."""
+    """The text of the description of derived trees, if it can be read."""
     try:
         text = (folder / DESCRIPTION_FILE).read_text(encoding="utf-8")
         return text if isinstance(json.loads(text), dict) else None
@@ -203,14 +199,14 @@ def _description(folder: Path) -> str | None:
 
 
 def treebank_split_names(folder: str | Path) -> list[str | None]:
-    """The names of the ways in which a folder's corpus is split; None alone where its files are the splits."""
+    """The names of a folder's split files; [None] where it has a file for each split."""
     folder = Path(folder)
     by_file = any(_is_split(path, name) for path in folder.glob("*.conllu") for name in SPLITS)
     return [None] if by_file or not _split_files(folder) else [*_split_files(folder)]
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    """The files that split a corpus, by name, such as mcd1."""
+    """The split files of a folder by name, such as mcd1."""
     found = sorted(path for pattern in ("*.json", "*.json.gz") for path in folder.glob(pattern))
     return {_stem(path): path for path in found if path.name != DESCRIPTION_FILE}
 
@@ -224,7 +220,7 @@ def _is_treebank(path: Path) -> bool:
 
 
 def _split_of(file: Path) -> str:
-    """What a single file is to be scored as."""
+    """The split of a single file."""
     return "dev" if _is_split(file, "dev") else "test"
 
 
@@ -235,12 +231,3 @@ def _is_split(path: Path, split: str) -> bool:
 
 def _names(paths: Iterable[Path]) -> str:
     return ", ".join(path.name for path in paths)
-
-
-def _told(
-    sentences: Iterable[DependencySentence], progress: Callable[[int], None] | None
-) -> Iterator[DependencySentence]:
-    for sentence in sentences:
-        yield sentence
-        if progress:
-            progress(1)

@@ -24,26 +24,26 @@ from ..base import Progress, SplitTaskData, TaskModel, in_full
 from .model import UNKNOWN, GraphParser, graphs_of, logical_form, predict_table, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts
-MOST_AUGMENTED = 100  # new sentences for each that a file has
+MOST_AUGMENTED = 100  # new sentences for each sentence of the file
 GEN = "gen"
-UNSEEN = -1  # the number of a label that no training sentence has, which nothing is ever answered with
+UNSEEN = -1  # number of a label that no training sentence has; never predicted
 
 
 @dataclass(frozen=True)
 class GraphSettings:
     """The `data:` section of a preset."""
 
-    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
-    gen: bool = True  # False leaves the generalisation set of COGS unread: recipes must not be chosen by it
-    unknown: float = 0.0  # in training, a word that only one sentence has is read as unknown with this probability
-    hidden: float = 0.0  # the same for all words, whatever sentences have them
-    name_column: str = ""  # the column, if any, that says what words are called: nobody is asked that of a hidden word
-    augmented: float = 0.0  # so many sentences more for each sentence, whose phrases changed places
-    augmented_tokens: int = 24  # the largest number of tokens in them
-    augmented_kind: str = ""  # the column that says which phrases may change places
-    augmented_place: str = ""  # the column that belongs to the place of a phrase, if any: what it is to its parent
-    augmented_evenly: bool = False  # what has rare words changes places as often as what has frequent ones
-    augmented_words: float = 0.0  # in so many of them a word that is a row of its own stands in for another
+    test: bool = True  # False leaves the test files unread, for runs that choose recipes
+    gen: bool = True  # False leaves the generalisation set of COGS unread, for runs that choose recipes
+    unknown: float = 0.0  # in training, probability that a word of a single sentence is read as unknown
+    hidden: float = 0.0  # in training, probability that any word is read as unknown
+    name_column: str = ""  # the column, if any, with the names of words; it is not predicted for unknown words
+    augmented: float = 0.0  # augmented sentences per training sentence, in which phrases swap places
+    augmented_tokens: int = 24  # the most tokens of an augmented sentence
+    augmented_kind: str = ""  # the column that says which phrases may swap places
+    augmented_place: str = ""  # the column, if any, that stays with the place of a phrase: its role at its parent
+    augmented_evenly: bool = False  # choose phrases with rare words as often as those with frequent ones
+    augmented_words: float = 0.0  # share of augmented sentences in which a one-word training row replaces another word
 
     def __post_init__(self) -> None:
         require_fraction(self, "unknown", "hidden", "augmented_words")
@@ -52,15 +52,11 @@ class GraphSettings:
         if not 0 <= self.augmented <= MOST_AUGMENTED:
             raise ValueError(f"augmented must be from 0 to {MOST_AUGMENTED}, but is {self.augmented}")
         if self.augmented and not self.augmented_kind:
-            raise ValueError("augmented needs augmented_kind, the column that says which phrases may change places")
+            raise ValueError("augmented needs augmented_kind, the column that says which phrases may swap places")
 
 
 class GraphData(SplitTaskData):
-    """Graphs as tensors, and how a model is trained and scored on them.
-
-    `splits` has the graphs by name. "train" is there unless a trained model is to be scored; "dev", where there is one,
-    is what is looked at while training goes on.
-    """
+    """Graphs as tensors, and how a model is trained and scored on them."""
 
     Settings: ClassVar[type] = GraphSettings
 
@@ -83,11 +79,10 @@ class GraphData(SplitTaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
         parser = cast(GraphParser | None, model)
-        return cls(graphs_of_rows(rows, parser.columns if parser else None), settings, seed, parser)
+        return cls(graphs_of_rows(splits, parser.columns if parser else None), settings, seed, parser)
 
     @classmethod
     def load(
@@ -98,7 +93,7 @@ class GraphData(SplitTaskData):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        if model is not None:  # who asks for the scores of a trained model means those of all there are
+        if model is not None:  # a trained model is scored on every split there is
             parser = cast(GraphParser, model)
             data = read_graph_folder(folder, ("train",), training=False, columns=parser.columns, progress=progress)
             return cls(data, settings, seed, parser)
@@ -111,11 +106,11 @@ class GraphData(SplitTaskData):
 
     @cached_property
     def _table(self) -> SentenceTable:
-        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        """The training rows, made at first use: scoring needs none."""
         return self._tabulate([*self._train, *self._augmented])
 
     def _check_columns(self) -> None:
-        """Columns that settings name must be there."""
+        """Check that the columns in the settings exist."""
         columns = self._train[0].labels
         for option in ("augmented_kind", "augmented_place", "name_column"):
             name = getattr(self._settings, option)
@@ -124,7 +119,7 @@ class GraphData(SplitTaskData):
                 raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
 
     def _augment(self, seed: int) -> list[TokenGraph]:
-        """New training sentences out of those there are."""
+        """Make augmented sentences from the training sentences."""
         settings = self._settings
         wanted = round(settings.augmented * len(self._train))
         source = Augmentation(
@@ -138,7 +133,7 @@ class GraphData(SplitTaskData):
         made = source.new_sentences(wanted, settings.augmented_tokens, seed)
         if wanted and not made:
             raise UserError(
-                f"data.augmented_kind: found no phrases of up to {settings.augmented_tokens} tokens that can change "
+                f"data.augmented_kind: found no phrases of up to {settings.augmented_tokens} tokens that can swap "
                 f"places by their labels in {settings.augmented_kind}; expected some of the same kind"
             )
         return made
@@ -152,7 +147,7 @@ class GraphData(SplitTaskData):
 
     @cached_property
     def _is_rare(self) -> Tensor:
-        """For each word number, whether only one training sentence has it: `[words]`."""
+        """For each word number, whether only one training sentence has it: bool `[words]`."""
         counts = Counter(token for graph in self._train for token in set(graph.tokens))
         return torch.tensor([False, *(counts[token] == 1 for token in self.tokens)])
 
@@ -189,7 +184,7 @@ class GraphData(SplitTaskData):
         return GraphParser(settings, self.tokens, self.columns)
 
     def batches(self, rows: Tensor) -> Iterator[list[SentenceBatch]]:
-        """Groups of sentences of equal length that are computed together."""
+        """Batches of groups; the sentences of a group have equal length."""
         groups: list[SentenceBatch] = []
         edges = 0
         for batch in self._table.batches(rows, TRAIN_EDGES):
@@ -204,7 +199,7 @@ class GraphData(SplitTaskData):
             yield groups
 
     def _hide(self, batch: SentenceBatch) -> SentenceBatch:
-        """A batch in which some words are read as unknown this time."""
+        """Replace random words of a batch by the unknown word."""
         chance = self._is_rare[batch.tokens] * self._settings.unknown
         hidden = torch.rand(batch.tokens.shape) < chance.clamp(min=self._settings.hidden)  # (B, n)
         targets = batch.targets
@@ -238,15 +233,13 @@ class GraphData(SplitTaskData):
         return predict_table(model, self._tables[split], device, 1 + len(self.columns), progress)
 
     def _matches(self, split: str, found: Tensor) -> Tensor:
-        """For each row whether every prediction at every token is right: bool `[rows]`."""
+        """Whether all predictions of a row are right: bool `[rows]`."""
         table = self._tables[split]
         wrong = (found != table.targets).any(-1)  # (tokens,)
         return torch.zeros(len(table), dtype=torch.long).index_add(0, table.rows_of_tokens(), wrong.long()) == 0
 
     def _scores_of(self, split: str, found: Tensor) -> dict[str, float]:
-        """The exact match of a split; of kinds of generalisation and of logical forms, where its rows have them; and of
-        each group where its rows name several.
-        """
+        """Exact match of a split, of its kinds of generalisation, of its logical forms, and of each of its groups."""
         matches = self._matches(split, found)
         scores = {split: float(matches.double().mean())}
         groups = [graph.group for graph in self._splits[split]]
@@ -262,7 +255,7 @@ class GraphData(SplitTaskData):
         return scores
 
     def _form_matches(self, split: str, found: Tensor) -> float:
-        """The share of rows whose predicted graph gives the logical form of the file, to the letter."""
+        """The share of rows whose predicted graph gives exactly the logical form of the file."""
         sentences = [graph.tokens for graph in self._splits[split]]
         forms = map(logical_form, graphs_of(sentences, found, self.columns))
         right = sum(form == wanted for form, wanted in zip(forms, self._data.forms[split], strict=True))

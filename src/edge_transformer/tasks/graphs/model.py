@@ -20,16 +20,16 @@ from ...nn.encoder import Encoded, TokenEncoder
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
 from ...nn.spanning import best_forests
-from ..base import Progress, TaskModel, build_encoder, model_options
+from ..base import Progress, TaskModel, answering, build_encoder, model_options
 
-PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training: bounds memory, whatever the lengths
-STREAM_EDGES = 5 * PREDICT_EDGES  # pairs of tokens collected from a stream before they are answered
-UNKNOWN = 0  # the number of a word that no training sentence has; known words follow
+PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training, to bound memory
+STREAM_EDGES = 5 * PREDICT_EDGES  # pairs of tokens of a stream that are answered together
+UNKNOWN = 0  # the number of all unknown words; known words follow
 
 
 @dataclass(frozen=True)
 class ParserOptions:
-    """What a parser's `model:` section has besides the settings of its encoder."""
+    """Settings of a parser's `model:` section besides those of its encoder."""
 
     max_distance: int = 16  # relative positions are clipped here
 
@@ -39,15 +39,15 @@ class ParserOptions:
 
 @dataclass(frozen=True)
 class Parse:
-    """What a model says about a sentence."""
+    """The parse of a sentence."""
 
     graph: TokenGraph
-    logical_form: str | None = None  # None where the graph is not that of any form, or the task has no forms
-    unknown: tuple[str, ...] = ()  # words of the sentence that the model never saw
-    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what came with it in JSON
+    logical_form: str | None = None  # None if the graph has no logical form
+    unknown: tuple[str, ...] = ()  # words that no training sentence has
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # other fields of JSON input
 
     def to_json(self) -> dict[str, Any]:
-        """A graph as `data/token_graphs.py` reads it, with what else was found, and what came with the sentence."""
+        """The graph as `data/graphs/rows.py` reads it, with all other fields."""
         found = {"logical_form": self.logical_form, "unknown": list(self.unknown)}
         return dict(self.fields) | self.graph.to_json() | found
 
@@ -55,9 +55,10 @@ class Parse:
 class GraphParser(TaskModel):
     """Token sequence in; the parent of every token and one label a column out."""
 
+    task = "graphs"
     Options = ParserOptions
     reads = "tokens"
-    tree = False  # set it to True for predictions, and scores, in which parents never go in a circle
+    tree = False  # True makes predicted parents free of cycles
 
     def __init__(self, settings: Mapping[str, Any], tokens: Vocab, columns: Mapping[str, Vocab]) -> None:
         super().__init__()
@@ -73,8 +74,8 @@ class GraphParser(TaskModel):
     def forward(self, tokens: Tensor | Sequence[Tensor], node_mask: Tensor | None = None) -> Any:
         """`[batch, n]` token numbers -> logits: `[batch, n, n]` of the parents, `[batch, n, labels]` of each column.
 
-        Several groups of sentences, each with a length of its own, give a pair: a list with the logits of the parents
-        of each group, and a list with those of each column for the tokens of all groups, `[tokens, labels]`.
+        A list of groups of sentences, each of one length, gives two lists: the parent logits of each group, and the
+        label logits of each column for the tokens of all groups, `[tokens, labels]`.
         """
         if not isinstance(tokens, Tensor):
             return self._forward_groups(tokens)
@@ -96,7 +97,7 @@ class GraphParser(TaskModel):
         return self._parents(encoded), [head(everywhere)[0] for head in self.labels]
 
     def _parents(self, encoded: Sequence[Encoded]) -> list[Tensor]:
-        """The logits of the parents of each group; one product for all of them where edges have states."""
+        """The parent logits of each group; with edge states, by one product for all groups."""
         if not isinstance(self.parent, ParentHead):
             return [self.parent(each) for each in encoded]
         edges = torch.cat([each.edges.flatten(0, 2) for each in encoded])[None, :, None]  # (1, all edges, 1, dim)
@@ -115,20 +116,20 @@ class GraphParser(TaskModel):
         return cls(description["model"], Vocab(description["tokens"]), columns)
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The graphs of sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
+        """Parse sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
         sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
         return [parse.to_json() for parse in with_fields(self._parse(sentences), map(other_fields, inputs))]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        """The graphs of lines: JSON as `predict` takes it where they begin with "{" or "[", else plain sentences."""
+        """Parse lines: JSON, as `predict` takes it, if they begin with "{" or "["; else plain sentences."""
         return (parse.to_json() for _, parse in self.parse_lines(lines, source, pausing))
 
     def parse_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[tuple[int, Parse]]:
-        """The line numbers and graphs of lines as they come."""
+        """Parse lines as they arrive; yields line numbers and parses."""
 
         def answers(waiting: list[SentenceLine]) -> Iterator[tuple[int, Parse]]:
             parsed = with_fields(self._parse([line.tokens for line in waiting]), (line.fields for line in waiting))
@@ -142,13 +143,13 @@ class GraphParser(TaskModel):
     @overload
     def parse(self, sentences: Sequence[str | Sequence[str]]) -> list[Parse]: ...
     def parse(self, sentences: str | Sequence[str | Sequence[str]]) -> Parse | list[Parse]:
-        """The graph of one sentence, given as a text; or those of several, given as texts or as lists of tokens."""
+        """Parse one sentence, a text, or several, texts or lists of tokens."""
         if isinstance(sentences, str):
             return self.parse([sentences])[0]
         return self._parse([read_sentence(value, f"sentence {n}") for n, value in enumerate(sentences, start=1)])
 
     def logical_form(self, graph: TokenGraph) -> str | None:
-        """The logical form of a graph; None where it has none, or the labels are not those of COGS."""
+        """The logical form of a graph; None if it has none, or the labels are not those of COGS."""
         return logical_form(graph) if tuple(self.columns) == COLUMNS else None
 
     @torch.no_grad()
@@ -158,22 +159,20 @@ class GraphParser(TaskModel):
         table = SentenceTable(0)
         for tokens in sentences:
             table.add(word_numbers(self.tokens, tokens), [])
-        was_training = self.training
-        self.eval()
-        found = predict_table(self, table, next(self.parameters()).device, 1 + len(self.columns))
-        self.train(was_training)
+        with answering(self):
+            found = predict_table(self, table, next(self.parameters()).device, 1 + len(self.columns))
         return [
             Parse(graph, self.logical_form(graph), self._unknown(graph.tokens))
             for graph in graphs_of(sentences, found, self.columns)
         ]
 
     def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
-        """The words among these that the model does not know, each once."""
+        """The unknown words among these, each once."""
         return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
 
 
 def logical_form(graph: TokenGraph) -> str | None:
-    """The logical form of a graph; None where it has none, for what a model predicts need not make sense."""
+    """The logical form of a graph; None if it has none, as a predicted graph may not."""
     try:
         return form_of_graph(graph)
     except DataError:
@@ -181,13 +180,13 @@ def logical_form(graph: TokenGraph) -> str | None:
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
-    """The numbers of words; all that are not known have the same."""
+    """The numbers of words; unknown words share one."""
     numbers = (known.number(word) for word in words)
     return [UNKNOWN if number is None else number + 1 for number in numbers]
 
 
 def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str, ...]:
-    """The tokens of a sentence: a text is cut at its spaces and before a full stop at its end."""
+    """The tokens of a sentence; a text is split at spaces and before a final full stop."""
     if isinstance(value, str):
         words = value.split()
         if words and len(words[-1]) > 1 and words[-1].endswith("."):
@@ -201,20 +200,20 @@ def read_sentence(value: Any, source: str, line: int | None = None) -> tuple[str
 
 
 class SentenceLine(NamedTuple):
-    """A sentence that a line holds."""
+    """A line with a sentence."""
 
     number: int
     tokens: tuple[str, ...]
-    fields: dict[str, Any]  # what else its object had, where it was JSON
+    fields: dict[str, Any]  # other fields of JSON input
 
 
 def with_fields(parses: Iterable[Parse], fields: Iterable[Mapping[str, Any]]) -> list[Parse]:
-    """Answers together with what came with their sentences."""
+    """Add the other fields of the input to its parses."""
     return [replace(parse, fields=came) for parse, came in zip(parses, fields, strict=True)]
 
 
 def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[SentenceLine]:
-    """The sentences of lines: JSON (`text_or_json`) or text; blank lines are passed over."""
+    """Read lines of JSON or text; blank lines are skipped."""
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
@@ -233,7 +232,7 @@ def read_sentence_lines(lines: Iterable[str], source: str) -> Iterator[SentenceL
 def predict_table(
     model: nn.Module, table: SentenceTable, device: torch.device, columns: int, progress: Progress | None = None
 ) -> Tensor:
-    """What a model predicts for all tokens of a table, row after row: `[tokens, columns]`, the parent first."""
+    """Predict all tokens of a table, row by row: `[tokens, columns]`, the parent first."""
     choose_parents = best_forests if getattr(model, "tree", False) else _best_alone
     found = torch.empty(int(table.sizes.sum()), columns, dtype=torch.long)
     for batch in table.batches(max_edges=PREDICT_EDGES):
@@ -248,7 +247,7 @@ def predict_table(
 def graphs_of(
     sentences: Sequence[tuple[str, ...]], found: Tensor, columns: Mapping[str, Vocab]
 ) -> Iterator[TokenGraph]:
-    """The predictions for all tokens of some sentences, `[tokens, 1 + columns]`, as graphs."""
+    """Turn predictions, `[tokens, 1 + columns]`, into graphs."""
     cells = found.tolist()
     labels_of = {name: list(labels) for name, labels in columns.items()}
     start = 0

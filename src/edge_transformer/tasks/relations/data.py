@@ -1,8 +1,8 @@
-"""Relational reasoning: how a model is trained on rows of relations, and scored."""
+"""Relational reasoning: rows of relations as tensors, the training loss and the scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,16 +26,16 @@ MOST_AUGMENTED = 100
 
 @dataclass(frozen=True)
 class RelationSettings:
-    """Which rows of the training files are trained on, and how."""
+    """The `data:` section of a preset."""
 
-    train_k: tuple[int, ...] | None = None  # only stories of these lengths; None for all
-    held_out: float = 0.0  # this share of the training rows, drawn by the seed, is scored instead of trained on
-    valid: str | None = None  # folder whose validation files are scored too, beside those of the data's own folder
-    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
-    augmented: float = 0.0  # so many rows more for each row, longer ones, made by data/relations/augment.py
-    augmented_k: int = 8  # the largest number of relations in them
-    augmented_returns: float = 0.0  # the share of steps in making them that come back to somebody
-    merge_equal: bool = True  # rows of a training batch with the same graph are computed once, with one dropout mask
+    train_k: tuple[int, ...] | None = None  # train on stories of these lengths only; null for all
+    held_out: float = 0.0  # share of the training rows that is held out and scored; the seed chooses them
+    valid: str | None = None  # folder with more validation files to score
+    test: bool = True  # False leaves the test files unread, for runs that choose recipes
+    augmented: float = 0.0  # augmented rows, longer stories, per training row (data/relations/augment.py)
+    augmented_k: int = 8  # the most relations of an augmented story
+    augmented_returns: float = 0.0  # share of augmentation steps that return to a person of the story
+    merge_equal: bool = True  # compute equal graphs of a training batch once, with one dropout mask
 
     def __post_init__(self) -> None:
         require_fraction(self, "held_out", "augmented_returns")
@@ -85,9 +85,9 @@ class RelationData(TaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        data = RelationRows.of_rows({split: list(rows) for split, rows in splits.items()})
+        data = RelationRows.of_rows(splits)
         return cls(data, settings, seed, cast(RelationModel | None, model))
 
     @classmethod
@@ -100,9 +100,9 @@ class RelationData(TaskData):
         progress: Progress | None = None,
     ) -> Self:
         training = model is None or settings.held_out > 0
-        testing = settings.test or model is not None  # who asks for the scores of a trained model means those of tests
+        testing = settings.test or model is not None  # a trained model is scored on every split there is
         data, valid_fingerprint = read_folder(folder, progress, training, testing), ""
-        # A trained model can be scored on what there is; its training needs all that was asked for.
+        # Training needs the validation folder; scoring a trained model can do without it.
         if settings.valid and (model is None or Path(settings.valid).is_dir()):
             valid_fingerprint, stories = read_valid(settings.valid, progress)
             data = replace(data, valid=(*data.valid, *stories))
@@ -118,11 +118,11 @@ class RelationData(TaskData):
 
     @cached_property
     def _table(self) -> GraphTable:
-        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        """The training rows, made at first use: scoring needs none."""
         return self._tabulate([*self._train, *self._augmented])
 
     def _tabulate(self, stories: Sequence[Story]) -> GraphTable:
-        """Stories as tensors, without those that have a relation or an answer outside the vocabularies."""
+        """Stories as tensors, without those with a relation or an answer outside the vocabularies."""
         table = GraphTable(len(self.answers))
         for story in stories:
             edges, answer = labelled_edges(story, self.relations), self.answers.number(story.target)
@@ -177,13 +177,10 @@ class RelationData(TaskData):
     def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
         return self._table.batches(rows, merge_equal=self._settings.merge_equal)
 
-    def weight(self, rows: Tensor) -> float:
-        return float(len(rows))
-
     def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
         batch = batch.to(device)
         logits = in_full(model(batch.labels, batch.query))  # (graphs, answers)
-        # The same graph may stand for several rows, even with different answers: each counts once.
+        # A graph may stand for several rows, even with different answers; each row counts once.
         return -(batch.counts * logits.log_softmax(-1)).sum()
 
     def evaluation_rows(self) -> int:

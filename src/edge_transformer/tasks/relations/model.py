@@ -17,11 +17,11 @@ from ...nn.heads import QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
 from ..base import TaskModel, answering, build_encoder, model_options
 
-PREDICT_EDGES = 20_000  # edges computed at once outside training: bounds memory, whatever the sizes
+PREDICT_EDGES = 20_000  # edges computed at once outside training, to bound memory
 
 
 def labelled_edges(story: Story, relations: Vocab) -> list[tuple[int, int, int]] | None:
-    """The edges of a story as (from, to, label), label 0 being the null label; None where a relation is not known."""
+    """The edges of a story as (from, to, label), where label 0 is null; None if a relation is unknown."""
     edges = []
     for (start, end), relation in zip(story.edges, story.relations, strict=True):
         number = relations.number(relation)
@@ -33,14 +33,15 @@ def labelled_edges(story: Story, relations: Vocab) -> list[tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class RelationOptions:
-    """What a model of relations may do besides what its encoder does."""
+    """Settings of a relation model besides those of its encoder."""
 
-    inverse_edges: bool = False  # the way back along an edge has a label of its own, and so have self-edges
+    inverse_edges: bool = False  # inverse edges and self-edges have labels of their own
 
 
 class RelationModel(TaskModel):
     """Labelled graph in, label of the query edge out."""
 
+    task = "relations"
     Options = RelationOptions
 
     def __init__(self, settings: Mapping[str, Any], relations: Vocab, answers: Vocab) -> None:
@@ -65,13 +66,12 @@ class RelationModel(TaskModel):
         return cls(description["model"], Vocab(description["relations"]), Vocab(description["answers"]))
 
     def predict(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Answers with probabilities for graphs such as
+        """Answer graphs, with probabilities, such as
 
         {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
 
-        with a note where relations are those of families and the question is none that CLUTRR asks, as where no edges
-        lead from the first of the query to the second, or its relation is told: however sure a model of CLUTRR is
-        there, it was never asked such a thing.
+        An answer has a note if the question is about families but unlike those of CLUTRR: if no edges lead from the
+        first node of the query to the second, or if its relation is given. Such an answer is a guess.
         """
         if isinstance(inputs, Mapping):
             raise UserError("found one question; expected a list of them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..base import Progress, TaskData, TaskModel, in_full, share_of_process, sum
 from .model import END, UNKNOWN, Translator, word_numbers
 from .questions import MAX_WORDS
 
-TRAIN_WORDS = 512  # of both sides of a training pair, which is never computed in parts: bounds memory
+TRAIN_WORDS = 512  # the most words of a training pair, both sides together, to bound memory
 HELD_OUT = "held-out"
 
 
@@ -35,18 +35,18 @@ HELD_OUT = "held-out"
 class Seq2SeqSettings:
     """The `data:` section of a preset. Lengths count words, without the end of the sequence."""
 
-    split: str | None = None  # which one, such as mcd1, where the folder has several; else a name for it
-    query: str | None = None  # the field of CFQ's dataset.json that has the query; the one with M0, M1, ... by default
-    max_target: int | None = None  # training pairs with a longer target are left out
-    train_rows: int | None = None  # train on a sample of so many pairs; the seed decides which
-    held_out: int = 0  # so many other pairs of the training file are scored too: the same distribution
-    lower_case: bool = False  # both sides
-    one_vocabulary: bool = True  # for both sides, with one table of embeddings
-    unknown: float = 0.0  # in training, a source word of only one pair is read as unknown with this probability
-    test: bool = True  # False leaves the test rows out, for runs that recipes are chosen by
-    test_max_target: int | None = None  # dev and test pairs with a longer target are left out of the scores
-    test_rows: int | None = None  # score a sample of so many pairs of dev, and of test: the same for all seeds
-    midway_rows: int = 200  # of dev and of the pairs held out, scored while training goes on
+    split: str | None = None  # name of a split, such as mcd1, if the folder has several
+    query: str | None = None  # the query field of CFQ's dataset.json; by default the one with M0, M1, ...
+    max_target: int | None = None  # leave out training pairs with a longer target
+    train_rows: int | None = None  # train on a sample of this many pairs; the seed chooses them
+    held_out: int = 0  # number of training pairs that are held out and scored
+    lower_case: bool = False  # lower-case both sides
+    one_vocabulary: bool = True  # one vocabulary and one table of embeddings for both sides
+    unknown: float = 0.0  # in training, probability that a source word of a single pair is read as unknown
+    test: bool = True  # False leaves the test rows unread, for runs that choose recipes
+    test_max_target: int | None = None  # leave out dev and test pairs with a longer target
+    test_rows: int | None = None  # score a sample of this many pairs of dev, and of test; the same for all seeds
+    midway_rows: int = 200  # pairs of dev, and held-out pairs, that are scored during training
 
     def __post_init__(self) -> None:
         require_fraction(self, "unknown")
@@ -73,13 +73,11 @@ class Seq2SeqData(TaskData):
         model: Translator | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        """`identity` names the data; `splits` has the pairs of train, dev and test, as far as they are wanted; `notes`
-        say what was found when they were read.
-        """
+        """`identity` names the data; `splits` has the pairs to use; `notes` are remarks from reading them."""
         self._identity, self._settings = dict(identity), settings
         self._notes = list(notes)
         self._answers: dict[str, list[_Answer]] = {}  # of the last evaluation, by split
-        self._cost: Cost = BY_EDGES  # of a batch; that of the model which is trained
+        self._cost: Cost = BY_EDGES  # of a batch, for the model in training
         self._lower_case = settings.lower_case if model is None else model.lower_case
         self._train: list[Pair] = []
         self._splits: dict[str, list[Pair]] = {}
@@ -89,7 +87,7 @@ class Seq2SeqData(TaskData):
         for split in ("dev", "test"):
             if splits.get(split):
                 self._splits[split] = self._choose(split, splits[split])
-            elif split in splits:  # a split file may name no rows of it
+            elif split in splits:  # a split file may list no rows for it
                 self._notes.append(f"{split}: there are no rows")
         if not self._splits:
             raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
@@ -111,14 +109,13 @@ class Seq2SeqData(TaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
         pairs = {
             split: [pair_from_json(row, source) for source, row in numbered(split, values)]
-            for split, values in rows.items()
+            for split, values in splits.items()
         }
-        identity = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(rows)}
+        identity = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(splits)}
         return cls(identity, pairs, settings, seed, cast(Translator | None, model))
 
     @classmethod
@@ -141,7 +138,7 @@ class Seq2SeqData(TaskData):
         if wanted in ([], ["train"]) and not settings.held_out:
             raise UserError(f"{folder}: found nothing to score; expected dev or test rows, or data.held_out above 0")
         notes: list[str] = []
-        # A model that was trained on the queries of one field can be scored on files without fields.
+        # A model trained on the queries of one field can be scored on files without fields.
         query = settings.query if model is None or files.dataset else None
         splits = files.read(wanted, progress, query, notes.append)
         if model is None and not splits["train"]:
@@ -164,7 +161,7 @@ class Seq2SeqData(TaskData):
     # --- which rows -----------------------------------------------------------------------------------------------
 
     def _divide(self, pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
-        """The pairs to train on, and those that are held out of them."""
+        """Divide the training pairs into those to train on and held-out ones."""
         most = min(self._settings.max_target or MAX_WORDS, MAX_WORDS)
         short = list(pairs)
         for what, limit, words_of in (
@@ -194,7 +191,7 @@ class Seq2SeqData(TaskData):
         return [short[row] for row in sorted(left[:wanted])], held
 
     def _choose(self, split: str, pairs: Sequence[Pair]) -> list[Pair]:
-        """The pairs of a split that are scored."""
+        """Choose the pairs of a split to score."""
         settings, chosen = self._settings, list(pairs)
         if settings.test_max_target is not None:
             chosen = [pair for pair in pairs if len(pair.target) <= settings.test_max_target]
@@ -213,7 +210,7 @@ class Seq2SeqData(TaskData):
         return chosen
 
     def _check_room(self, model: Translator) -> None:
-        """Refuse rows that could not be scored, before anything is trained for it."""
+        """Refuse, before training, rows whose scoring would need too much memory."""
         for split, pairs in self._splits.items():
             setting = "data.max_target" if split == HELD_OUT else "data.test_max_target"
             for pair in pairs:
@@ -237,12 +234,12 @@ class Seq2SeqData(TaskData):
 
     @cached_property
     def _table(self) -> PairTable:
-        """The training pairs, made when the first of them are asked for: who only scores needs none."""
+        """The training pairs, made at first use: scoring needs none."""
         return PairTable([self._numbers(pair) for pair in self._train], END)
 
     @cached_property
     def _is_rare(self) -> Tensor:
-        """For each number of a word, whether the source of only one training pair has it: bool `[words]`."""
+        """For each word number, whether only one training source has it: bool `[words]`."""
         counts = Counter(word for pair in self._train for word in set(self._cased(pair.source)))
         return torch.tensor([False, False, *(counts[word] == 1 for word in self.source)])
 
@@ -260,7 +257,7 @@ class Seq2SeqData(TaskData):
         return {**self._identity, "train_rows": self.train_rows, **self._scored_rows()}
 
     def _scored_rows(self) -> dict[str, str]:
-        """Which rows of dev and test are scored, where it is not all of them."""
+        """Which rows of dev and test are scored, if not all."""
         longest, rows = self._settings.test_max_target, self._settings.test_rows
         parts = [] if longest is None else [f"targets of at most {longest} words"]
         parts += [] if rows is None else [f"a sample of {rows} rows"]
@@ -303,7 +300,7 @@ class Seq2SeqData(TaskData):
             yield batch
 
     def weight(self, rows: Tensor) -> float:
-        """The loss is a mean over the words of the targets, their ends included."""
+        """The loss is a mean over the words of the targets, including their ends."""
         return float(self._table.target_sizes[rows].sum())
 
     def loss(self, model: nn.Module, batch: PairBatch, device: torch.device) -> Tensor:
@@ -321,15 +318,13 @@ class Seq2SeqData(TaskData):
         return self._scores(self._answers, device)
 
     def write_predictions(self, path: Path) -> None:
-        """Write what the model said to each row of the last evaluation, as JSON lines; of several processes each has
-        a share of them.
-        """
+        """Write the predictions of the last evaluation, in distributed runs those of this process, as JSON lines."""
         rows = ({"split": split, **each.to_json()} for split, answers in self._answers.items() for each in answers)
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
     @cached_property
     def _midway(self) -> dict[str, list[Pair]]:
-        """A few pairs of every split but test, where there are others: decoding takes longer than a step."""
+        """A few pairs of every split but test (of test, if there is no other): decoding is slow."""
         splits = {split: pairs for split, pairs in self._splits.items() if split != "test"} or self._splits
         few = self._settings.midway_rows
         return {split: [pairs[row] for row in _sample(len(pairs), few)] for split, pairs in splits.items()}
@@ -344,16 +339,16 @@ class Seq2SeqData(TaskData):
         return self._scores(answers, device)
 
     def _ask(self, pairs: Sequence[Pair], model: nn.Module, progress: Progress | None) -> list[_Answer]:
-        """What the model says to the sources; where several processes score, each asks about its share."""
-        translator = cast(Translator, getattr(model, "module", model))  # training has wrapped it
+        """Decode the sources, in distributed runs the share of this process, and compare with the targets."""
+        translator = cast(Translator, getattr(model, "module", model))  # training wraps it
         pairs = share_of_process(pairs)
         numbers = [self._numbers(pair) for pair in pairs]
-        # What is longer than the target is wrong whatever follows, so that nothing more need be said.
+        # An output longer than the target is wrong: decoding can stop there.
         limits = [len(target) for _, target in numbers]
         found = translator.decode([source for source, _ in numbers], limits, progress=progress)
         answers = []
         for pair, (_, target), [said] in zip(pairs, numbers, found, strict=True):
-            # Rows that are decoded together may get more words than they need: what they score must not depend on it.
+            # Rows decoded together share the largest limit; cut each at its own, so that scores do not depend on it.
             words, gold = translator.target_words(said.tokens[: len(target)]), self._cased(pair.target)
             finished = said.finished and len(said.tokens) <= len(target)
             exact = finished and said.tokens == tuple(target)
@@ -366,10 +361,10 @@ class Seq2SeqData(TaskData):
         return self._identity.get("corpus") == CFQ
 
     def _scores(self, answers: Mapping[str, Sequence[_Answer]], device: torch.device) -> dict[str, float]:
-        """The part of rows whose target is said word for word; of queries also the part that means the same."""
+        """Exact match of the targets; of queries also by meaning (`same_query`)."""
         scores: dict[str, float] = {}
         for split, rows in answers.items():
-            # The names that reports know: EM is that of the test rows; recipes may be chosen by what is called valid.
+            # Reports rely on these names: plain EM is of test rows, and recipes are chosen by names with "valid".
             prefix = {"test": "", "dev": "valid "}.get(split, f"{split} ")
             right, same = sum(row.exact for row in rows), sum(bool(row.same_query) for row in rows)
             count, right, same = sum_over_processes([len(rows), right, same], device)
@@ -381,14 +376,14 @@ class Seq2SeqData(TaskData):
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a model says to a source, and whether it is right."""
+    """A decoded source, and whether the output is right."""
 
     source: tuple[str, ...]
     gold: tuple[str, ...]
-    said: tuple[str, ...]  # cut off where it is longer than the gold one
+    said: tuple[str, ...]  # cut at the length of the gold target
     finished: bool
     exact: bool
-    same_query: bool | None  # None where there are no queries
+    same_query: bool | None  # None if targets are not queries
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -402,6 +397,6 @@ class _Answer:
 
 
 def _sample(count: int, wanted: int) -> list[int]:
-    """So many of `count` rows, or all of them; the same for all seeds."""
+    """Draw up to `wanted` of `count` rows, the same for all seeds."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
     return order[:wanted].sort().values.tolist()

@@ -19,19 +19,19 @@ from ...nn.registry import find_encoder
 from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
-END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of words not seen in training, of known ones
-DECODE_NUMBERS = 1 << 28  # in the caches of sequences decoded at once, where answers are no longer than in training
-MAX_DECODE_NUMBERS = 1 << 30  # in the same where all are as long as they may be: 4 GB
-DECODE_ROWS = 64  # sequences decoded at once, where memory allows
-STREAM_ROWS = 256  # questions that are waited for, where they come fast
+END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of unknown words, of the first known word
+DECODE_NUMBERS = 1 << 28  # floats in the caches of sequences decoded at once, if outputs are as long as in training
+MAX_DECODE_NUMBERS = 1 << 30  # the same, if outputs reach their limit: 4 GB
+DECODE_ROWS = 64  # sequences decoded at once, if memory allows
+STREAM_ROWS = 256  # questions of a stream that are answered together
 
 
 @dataclass(frozen=True)
 class TranslatorOptions:
-    """What a translator's `model:` section has besides the settings of its layers."""
+    """Settings of a translator's `model:` section besides those of its layers."""
 
     max_distance: int = 32  # relative positions are clipped here
-    ends: bool = False  # Edge Transformer: a decoder's edges know from the start which words they lie between
+    ends: bool = False  # Edge Transformer: the decoder's edges start with the embeddings of both their words
 
     def __post_init__(self) -> None:
         require_positive(self, "max_distance")
@@ -39,23 +39,23 @@ class TranslatorOptions:
 
 @dataclass(frozen=True)
 class Translation:
-    """What a model makes of a question."""
+    """A translation of a question."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     log_probability: float  # of the words and the end
     score: float  # what beam search ranks by: the log-probability over the length penalty
-    finished: bool = True  # False where the limit was reached before the end
-    unknown: tuple[str, ...] = ()  # words of the question that the model never saw
-    left_out: tuple[str, ...] = ()  # punctuation at its end that the model never saw
+    finished: bool = True  # False if the limit came before the end
+    unknown: tuple[str, ...] = ()  # unknown words of the question
+    left_out: tuple[str, ...] = ()  # unknown punctuation at its end
 
     @property
     def text(self) -> str:
-        """The words with spaces between them."""
+        """The words, joined by spaces."""
         return " ".join(self.target)
 
     def to_json(self) -> dict[str, Any]:
-        """The translation in plain values."""
+        """The translation as plain JSON values."""
         return {
             "source": " ".join(self.source),
             "target": self.text,
@@ -69,7 +69,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class AnsweredLine:
-    """A line and its translations, best first: none where the line is empty or cannot be read."""
+    """A line and its translations, best first; none if the line is empty or cannot be read."""
 
     line: Line
     translations: tuple[Translation, ...]
@@ -78,6 +78,7 @@ class AnsweredLine:
 class Translator(TaskModel):
     """A sequence of words in; another one out, word by word."""
 
+    task = "seq2seq"
     Options = TranslatorOptions
     reads = "pairs"
 
@@ -91,9 +92,9 @@ class Translator(TaskModel):
         longest: int = MAX_WORDS // 2,
         only_targets: Iterable[str] = (),
     ) -> None:
-        """Without `target` both sides have one vocabulary, and `only_targets` are its words that no source in training
-        has. `longest` is the length of the longest target in training: twice as many words are said at most, where
-        nothing else is asked for.
+        """Without `target` both sides share one vocabulary; `only_targets` are its words that no training source has.
+
+        `longest` is the length of the longest target in training; the default limit is twice that.
         """
         super().__init__()
         self.settings, self.lower_case, self.longest = dict(settings), lower_case, longest
@@ -123,7 +124,7 @@ class Translator(TaskModel):
 
     @property
     def has_edge_states(self) -> bool:
-        """Whether there is a state for each pair of nodes, and not for each node alone."""
+        """Whether states belong to pairs of nodes, not to nodes."""
         return self.network.has_edge_states
 
     def description(self) -> dict[str, Any]:
@@ -145,7 +146,7 @@ class Translator(TaskModel):
             None if target is None else Vocab(target),
             lower_case=description["lower_case"],
             longest=description["longest"],
-            only_targets=description.get("only_targets", ()),  # models of before do not tell
+            only_targets=description.get("only_targets", ()),  # missing in older models
         )
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -158,9 +159,9 @@ class Translator(TaskModel):
         length_penalty: float = 0.0,
         limit: int | None = None,
     ) -> list[Translation]:
-        """The best translation of each text or list of words: greedy, or the best that a beam finds.
+        """Translate texts or lists of words, greedily or with a beam.
 
-        `length_penalty` is that of `generation.beam_search`; `limit` is the most words that are said.
+        For `length_penalty` see `generation.beam_search`; `limit` is the most words of a translation.
         """
         return [found[0] for found in self.candidates(sources, 1, beams, length_penalty, limit)]
 
@@ -172,9 +173,9 @@ class Translator(TaskModel):
         length_penalty: float = 0.0,
         limit: int | None = None,
     ) -> list[list[Translation]]:
-        """The `n_best` translations of each text or list of words that a beam finds, best first.
+        """The `n_best` translations of each text or list of words by beam search, best first.
 
-        A beam that is not given holds at least 4 sequences; more of them may find better ones.
+        By default, a beam for several translations holds at least 4 sequences.
         """
         return self._translate(
             self._asked(sources),
@@ -192,9 +193,9 @@ class Translator(TaskModel):
         seed: int = 1,
         limit: int | None = None,
     ) -> list[list[Translation]]:
-        """So many random translations of each text or list of words, in the order they are drawn.
+        """Draw `count` random translations of each text or list of words.
 
-        They depend on the text, the seed and the options alone. For the options see `generation.sample`.
+        They depend only on the text, the seed and the options; see `generation.sample`.
         """
         if not count:
             raise UserError("found 0 samples; expected at least 1")
@@ -202,16 +203,14 @@ class Translator(TaskModel):
         return self._translate(self._asked(sources), how)
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Translations of texts, lists of words, or objects {"source": "..."}."""
+        """Translate texts, lists of words, or objects {"source": "..."}."""
         questions = [self.question_of(value, f"input {number}") for number, value in enumerate(inputs)]
         return [found[0].to_json() for found in self._translate(questions, Decoding())]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        """Translations of lines, which are JSON as `predict` takes it or plain texts; empty lines are passed over, and
-        a line that cannot be read ends all.
-        """
+        """Translate lines of JSON, as `predict` takes it, or text; empty lines are skipped, unreadable ones raise."""
         for answer in self.translate_lines(lines, source, pausing):
             if answer.line.error:
                 raise answer.line.error
@@ -225,15 +224,16 @@ class Translator(TaskModel):
         pausing: Callable[[], bool] = never,
         how: Decoding | None = None,
     ) -> Iterator[AnsweredLine]:
-        """All lines with all translations that are asked for; many lines at a time, and at once where `pausing` says
-        that the next one is not there yet. A line that cannot be read says so, and the others are answered.
+        """Translate all lines, many together, or fewer if `pausing` says that the next one has not arrived.
+
+        An unreadable line is returned with its error; the others are translated.
         """
         how = how or Decoding()
         asked = (self._within_memory(line, source, how) for line in read_lines(lines, self.is_known, source))
         return answered(asked, lambda waiting: self._answer(waiting, how), lambda line: 1, STREAM_ROWS - 1, pausing)
 
     def _within_memory(self, line: Line, source: str, how: Decoding) -> Line:
-        """The line, or in its place one that says why decoding it would need too much memory."""
+        """The line, or one with an error if decoding it would need too much memory."""
         excess = self._excess(line.question, how)
         if not excess:
             return line
@@ -251,11 +251,11 @@ class Translator(TaskModel):
         return [self.question_of(value, f"text {number}") for number, value in enumerate(sources, start=1)]
 
     def question_of(self, value: Any, source: str) -> Question:
-        """A question as the model reads it; see `questions.read_question`."""
+        """Read a question; see `questions.read_question`."""
         return read_question(value, self.is_known, source)
 
     def is_known(self, word: str) -> bool:
-        """Whether a source in training has the word."""
+        """Whether a training source has the word."""
         cased = self._cased(word)
         return cased in self.source and cased not in self.only_targets
 
@@ -272,20 +272,20 @@ class Translator(TaskModel):
         return how.limit or min(2 * self.longest, MAX_WORDS)
 
     def _excess(self, question: Question, how: Decoding) -> tuple[str, str] | None:
-        """What is found, and what is expected, where decoding a question would need too much memory."""
+        """What was found and what was expected, if decoding a question would need too much memory."""
         memory = self.excessive_memory(len(question.words), self._limit(how), how.beams) if question.words else None
         if memory is None:
             return None
-        found = f"{len(question.words)} words, and up to {self._limit(how)} to say with a beam of {how.beams}"
+        found = f"{len(question.words)} words, and up to {self._limit(how)} to decode with a beam of {how.beams}"
         return f"{found}: {memory}", "fewer words, a lower limit or a narrower beam"
 
     def excessive_memory(self, words: int, limit: int, beams: int = 1) -> str | None:
-        """How much would have to be remembered of a source of so many words and of what is said, if it is too much."""
+        """The size of the cache for a source of so many words and a target up to `limit`, if it is too large."""
         numbers = beams * self._cached_numbers(words + limit)
         if numbers <= MAX_DECODE_NUMBERS:
             return None
         gigabytes = 4 / 1e9  # a number has 4 bytes
-        return f"{numbers * gigabytes:.0f} GB to remember, {MAX_DECODE_NUMBERS * gigabytes:.0f} GB at most"
+        return f"a cache of {numbers * gigabytes:.0f} GB, more than {MAX_DECODE_NUMBERS * gigabytes:.0f} GB"
 
     def _translate(self, questions: Sequence[Question], how: Decoding) -> list[list[Translation]]:
         for number, question in enumerate(questions, start=1):
@@ -322,11 +322,12 @@ class Translator(TaskModel):
         how: Decoding | None = None,
         progress: Progress | None = None,
     ) -> list[list[Generated]]:
-        """What the model says to sequences of numbers, best first. `limits` has the most words that each may get, the
-        end not counted; of those that are decoded together, all get as many as the one with most.
+        """Decode sequences of numbers, best first.
+
+        `limits` has the most words of each, without the end; those decoded together share the largest limit.
         """
         how = how or Decoding()
-        copies = how.sample or 1  # every sample is a row of its own, so that memory is bounded however many they are
+        copies = how.sample or 1  # each sample is a row of its own, to bound memory
         device = next(self.parameters()).device
         found: list[list[Generated]] = [[] for _ in range(copies * len(sources))]
         with answering(self):
@@ -368,10 +369,7 @@ class Translator(TaskModel):
     def _decoded_together(
         self, sources: Sequence[Sequence[int]], limits: Sequence[int], beams: int, copies: int = 1
     ) -> Iterator[list[int]]:
-        """Rows of about equal length, as many at a time as their caches leave room for.
-
-        Every source has `copies` rows: row r is of source r // copies.
-        """
+        """Group rows of similar length, as many as memory allows. Row r belongs to source r // copies."""
         order = sorted(range(len(sources)), key=lambda row: (len(sources[row]), limits[row]))
         together: list[int] = []
         longest = limit = 0
@@ -387,24 +385,24 @@ class Translator(TaskModel):
             yield together
 
     def _have_room(self, sequences: int, words: int, limit: int) -> bool:
-        """Whether so many sequences may be decoded at once. Few answers are longer than those of training."""
+        """Whether so many sequences fit into memory. Few outputs are longer than those of training."""
         usual = sequences * self._cached_numbers(words + min(limit, self.longest))
         return usual <= DECODE_NUMBERS and sequences * self._cached_numbers(words + limit) <= MAX_DECODE_NUMBERS
 
     def _cached_numbers(self, nodes: int) -> int:
-        """How many numbers are remembered of one sequence."""
+        """The number of cached floats of one sequence."""
         config = self.network.config
         remembered = 4 * (config.layers - 1) * nodes**2 if self.has_edge_states else 2 * config.layers * nodes
         return config.dim * remembered
 
 
 def _generator(seed: int, number: int, source: Sequence[int]) -> torch.Generator:
-    """The random numbers of one sample of a source, whatever else is asked for beside it."""
+    """The random generator of one sample, independent of the other samples."""
     digest = hashlib.blake2b(repr((seed, number, list(source))).encode(), digest_size=4).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
-    """The numbers of words; all that are not known have the same."""
+    """The numbers of words; unknown words share one."""
     numbers = (known.number(word) for word in words)
     return [UNKNOWN if number is None else number + FIRST_WORD for number in numbers]

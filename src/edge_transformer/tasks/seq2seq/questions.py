@@ -1,4 +1,4 @@
-"""What a translator is asked, alone or one a line, and how its answers are looked for."""
+"""Input of a translator, alone or one per line, and its decoding options."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ...errors import DataError, UserError, no_text
 from ...io.streams import text_or_json
 from ...nn.generation import MAX_LENGTH_PENALTY
 
-MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words of both
+MAX_WORDS = 512  # of one side; the decoder keeps a vector for each pair of words
 _PUNCTUATION = frozenset(string.punctuation)
 
 
 @dataclass(frozen=True)
 class Question:
-    """The words of a question. Of an empty line they are none."""
+    """The words of a question; an empty line has none."""
 
     words: tuple[str, ...]
-    left_out: tuple[str, ...] = ()  # punctuation at the end that the model never saw
-    fields: Mapping[str, Any] = field(default_factory=dict)  # what else a JSON object had
+    left_out: tuple[str, ...] = ()  # unknown punctuation at the end
+    fields: Mapping[str, Any] = field(default_factory=dict)  # other fields of JSON input
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that asks something, or why it cannot be read."""
+    """A line with a question, or the reason why it cannot be read."""
 
     number: int
     question: Question
@@ -38,11 +38,10 @@ class Line:
 def read_question(
     value: Any, is_known: Callable[[str], bool], source: str, line: int | None = None, fewest: int = 1
 ) -> Question:
-    """A question from a text, a list of words, or an object with one of them as "source".
+    """Read a question from a text, a list of words, or an object with either as "source".
 
-    A list says what the words are. A text is cut at its spaces, and a word that is not known also around its
-    punctuation, where that leads to known words. Punctuation at the end of a text that is not known is left out:
-    models trained on questions without question marks are asked with them. `fewest` is how many words there must be.
+    A text is split at spaces, and an unknown word also around its punctuation if that gives known words. Unknown
+    punctuation at the end of a text, such as a question mark, is left out. `fewest` is the least number of words.
     """
     fields: dict[str, Any] = {}
     if isinstance(value, Mapping):
@@ -80,7 +79,7 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def read_lines(lines: Iterable[str], is_known: Callable[[str], bool], source: str) -> Iterator[Line]:
-    """A question for each line, empty where the line is; what is wrong with one does not end the others."""
+    """Read a question from each line; an error in one line does not stop the others."""
     arriving, number = iter(lines), 0
     while True:
         number += 1
@@ -100,19 +99,19 @@ def read_lines(lines: Iterable[str], is_known: Callable[[str], bool], source: st
 MAX_BEAMS = 64
 MAX_SAMPLES = 1000
 MAX_SEED = 2**32 - 1
-DEFAULT_BEAMS = 4  # where several translations are asked for
+DEFAULT_BEAMS = 4  # for several translations
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How translations are looked for, and how many."""
+    """How to decode, and how many translations to return."""
 
     beams: int = 1
     n_best: int = 1
     length_penalty: float = 0.0
-    limit: int | None = None  # the most words; twice as many as the longest target in training has, if not given
-    sample: int = 0  # so many random translations, in place of the best
-    temperature: float = 1.0  # for these and what follows see `generation.sample`
+    limit: int | None = None  # the most words; by default twice the longest target in training
+    sample: int = 0  # number of random translations, instead of the best
+    temperature: float = 1.0  # this and the options below: see `generation.sample`
     top_k: int | None = None
     top_p: float = 1.0
     seed: int = 1
@@ -148,12 +147,12 @@ class Decoding:
 
     @property
     def count(self) -> int:
-        """How many translations a text gets at most."""
+        """The most translations of a text."""
         return self.sample or self.n_best
 
 
 def beams_for(n_best: int) -> int:
-    """The width of the beam where none is given: greedy decoding finds one translation."""
+    """The default width of the beam; greedy decoding finds one translation."""
     return 1 if n_best == 1 else max(DEFAULT_BEAMS, n_best)
 
 
@@ -168,5 +167,5 @@ def _require_number(value: object, least: float, most: float, what: str) -> None
 
 
 def _number(value: object) -> float:
-    """Not a number where it is none: no comparison holds for that."""
+    """The value as a float; nan, which fails all comparisons, if it is no number."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan

@@ -1,9 +1,9 @@
-"""Dependency parsing of any treebank in CoNLL-U: its training, and its scores."""
+"""Dependency parsing of treebanks in CoNLL-U: trees as tensors, the training loss and the scores."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,12 +31,12 @@ UNSEEN = -1  # the number of a relation that no training sentence has
 class TreeSettings:
     """The `data:` section of a preset."""
 
-    max_tokens: int | None = None  # training sentences with more words are left out
+    max_tokens: int | None = None  # leave out training sentences with more words
     min_count: int = 1  # words that occur less often in training are read as unknown
-    unknown: float = 0.0  # in training, a word that occurs once is read as unknown with this probability, others less
-    lower_case: bool = False  # as words, The and the are the same; the character model sees the difference
-    split: str | None = None  # where a corpus has several files that split it, such as "mcd1", the name of one
-    test: bool = True  # False leaves the test files unread, for runs that recipes are chosen by
+    unknown: float = 0.0  # in training, probability that a word that occurs once is read as unknown; others less often
+    lower_case: bool = False  # lower-case the words; the character model still sees their case
+    split: str | None = None  # name of a split, such as "mcd1", if the corpus has several
+    test: bool = True  # False leaves the test files unread, for runs that choose recipes
 
     def __post_init__(self) -> None:
         require_positive(self, "min_count")
@@ -47,7 +47,7 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class TreeBatch:
-    """Sentences of one length: their different words, which of them stands where, and their trees."""
+    """Sentences of one length: their distinct words, the place of each, and their trees."""
 
     words: Tensor  # (types,)
     letters: Tensor  # (types, most)
@@ -74,7 +74,7 @@ class TreeData(SplitTaskData):
         self._left_out = len(trees) - len(self._train)
         self._splits = {split: trees for split, trees in data.splits.items() if split != "train"}
         for tree in (tree for trees in self._splits.values() for tree in trees):
-            if tree.size > MAX_PARSED:  # in training they are left out, but a score without them would be another one
+            if tree.size > MAX_PARSED:  # unlike training, a score must not leave out sentences
                 raise DataError(tree.source, tree.line, f"a sentence of {tree.size} words", f"at most {MAX_PARSED}")
         if model is None:
             if not self._train:
@@ -88,10 +88,9 @@ class TreeData(SplitTaskData):
 
     @classmethod
     def from_rows(
-        cls, splits: Mapping[str, Iterable[Any]], settings: Any, seed: int, model: TaskModel | None = None
+        cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        rows = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
-        return cls(trees_of_rows(rows), settings, cast(TreeParser | None, model))
+        return cls(trees_of_rows(splits), settings, cast(TreeParser | None, model))
 
     @classmethod
     def load(
@@ -102,8 +101,7 @@ class TreeData(SplitTaskData):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        # Who asks for the scores of a trained model means those of all there are.
-        there = treebank_splits(folder)
+        there = treebank_splits(folder)  # a trained model is scored on every split there is
         wanted = [split for split in SPLITS if split in there or (split == "train" and model is None)]
         if model is not None:
             wanted = [split for split in wanted if split != "train"]
@@ -125,12 +123,12 @@ class TreeData(SplitTaskData):
 
     @cached_property
     def _types(self) -> WordTypes:
-        """All different words of all splits."""
+        """The distinct words of all splits."""
         return WordTypes(self.lexicon)
 
     @cached_property
     def _table(self) -> SentenceTable:
-        """The training rows, made when the first of them are asked for: who only scores needs none."""
+        """The training rows, made at first use: scoring needs none."""
         return self._tabulate(self._train)
 
     @cached_property
@@ -147,10 +145,9 @@ class TreeData(SplitTaskData):
 
     @cached_property
     def _hidden_share(self) -> Tensor:
-        """For each word number, how often training reads the word as unknown: `[words]`.
+        """The probability that training reads a word as unknown, by word number: `[words]`.
 
-        A word that occurs c times is hidden with probability a / (a + c), as in Kiperwasser and Goldberg (2016), so
-        that every word is read as unknown about as often: less than a times an epoch.
+        It is a / (a + c) for a word that occurs c times (Kiperwasser and Goldberg, 2016): less than a times an epoch.
         """
         counts = Counter(self.lexicon.word(word) for tree in self._train for word in tree.words)
         occurs = torch.tensor([counts[number] for number in range(self.lexicon.word_numbers)])
@@ -192,7 +189,7 @@ class TreeData(SplitTaskData):
             tokens, total = batch.tokens, len(self._types)
             if self._settings.unknown:
                 hidden = torch.rand(tokens.shape) < self._hidden_share[self._types.words[tokens]]
-                tokens = tokens + total * hidden  # a hidden word is a type of its own, with the same letters
+                tokens = tokens + total * hidden  # a hidden word is another type with the same letters
             types, places = tokens.unique(return_inverse=True)
             is_hidden, types = types >= total, types % total
             words = self._types.words[types].masked_fill(is_hidden, UNKNOWN)
@@ -200,7 +197,7 @@ class TreeData(SplitTaskData):
             yield TreeBatch(words, self._types.letters[types], places, heads, labels)
 
     def weight(self, rows: Tensor) -> float:
-        """Every word counts the same, however many possible heads it has."""
+        """Every word counts the same, whatever the length of its sentence."""
         return float(self._table.sizes[rows].sum())
 
     def loss(self, model: nn.Module, batch: TreeBatch, device: torch.device) -> Tensor:
@@ -210,13 +207,13 @@ class TreeData(SplitTaskData):
 
     @torch.no_grad()
     def _score(self, split: str, model: nn.Module, device: torch.device, progress: Progress | None) -> dict[str, float]:
-        """Labelled and unlabelled attachment, and the part of sentences without a mistake; see `treebank_scores.py`."""
+        """Labelled and unlabelled attachment, and exact match; see `scores.py`."""
         gold = self._splits[split]
         found = predict_trees(_parser(model), model, self._types, self._tables[split], device, progress)
         counts = TreeCounts()
         for tree, (heads, relations) in zip(gold, trees_of(found, [t.size for t in gold], self.labels), strict=True):
             counts.add(tree.heads, tree.relations, heads, relations)
-        prefix = "valid " if split == "dev" else ""  # the name that says: recipes may be chosen by it
+        prefix = "valid " if split == "dev" else ""  # recipes may be chosen by names with "valid"
         scores = {"LAS": counts.las, "UAS": counts.uas, "EM": counts.exact}
         if counts.content_words:  # a treebank may have relations of its own
             scores |= {"CLAS": counts.clas, "EM content": counts.exact_content}
@@ -224,7 +221,7 @@ class TreeData(SplitTaskData):
 
 
 def root_label(trees: Sequence[DependencySentence]) -> str | None:
-    """The relation that all words below the root have and no others; None where there is no such relation."""
+    """The relation that all words below the root, and no others, have, if there is one."""
     below: set[str] = set()
     elsewhere: set[str] = set()
     for tree in trees:
@@ -234,5 +231,5 @@ def root_label(trees: Sequence[DependencySentence]) -> str | None:
 
 
 def _parser(model: nn.Module) -> TreeParser:
-    """The parser itself, where training has wrapped it."""
+    """The parser itself, if training has wrapped it."""
     return cast(TreeParser, getattr(model, "module", model))

@@ -1,4 +1,4 @@
-"""The model of dependency parsing: a label or none for every pair of a word and a possible head, and a tree on top."""
+"""The model of dependency parsing: a label or null for every word and possible head, and the best tree."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ...nn.encoder import TokenEncoder
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
 from ...nn.inputs import WordInput
 from ...nn.spanning import best_tree
-from ..base import Progress, TaskModel, build_encoder, in_full, model_options
+from ..base import Progress, TaskModel, answering, build_encoder, in_full, model_options
 
-PREDICT_EDGES = 20_000  # pairs of words computed at once outside training: bounds memory, whatever the lengths
-NULL = 0  # the number of the label that says: this is not the head; real labels follow
+PREDICT_EDGES = 20_000  # pairs of words computed at once outside training, to bound memory
+NULL = 0  # the number of the null label, for pairs that are no arc; real labels follow
 FORBIDDEN = -1e9
 SentenceForm = str | Sequence[str] | Mapping[str, Any] | DependencySentence  # how a sentence may be given
 
 
 @dataclass(frozen=True)
 class TreeParserOptions:
-    """What a tree parser's `model:` section has besides the settings of its encoder."""
+    """Settings of a tree parser's `model:` section besides those of its encoder."""
 
     scores: str = "pairs"  # "pairs": a label or null for each pair | "heads": a softmax over heads, then a label
     max_distance: int = 16  # relative positions are clipped here
     characters: int = 0  # filters of the character model; 0 for none
-    word_dim: int | None = None  # numbers in the vector of a word; as many as in a state unless said otherwise
-    ends: bool = False  # words are added to all edges that start or end at them, not only to their self-edges
-    input_dropout: float = 0.0  # of the vectors of words
-    arc_dim: int = 128  # of the biaffine scores of encoders without states of pairs
+    word_dim: int | None = None  # width of word embeddings; by default that of a state
+    ends: bool = False  # add words to all edges that start or end at them, not only to their self-edges
+    input_dropout: float = 0.0  # of word embeddings
+    arc_dim: int = 128  # width of the biaffine arc scores, for encoders without edge states
     label_dim: int = 64
 
     def __post_init__(self) -> None:
@@ -52,13 +52,14 @@ class TreeParserOptions:
 class TreeParser(TaskModel):
     """Words in; a head and a label for every word out, together a tree with one root."""
 
+    task = "trees"
     Options = TreeParserOptions
     reads = "tokens"
 
     def __init__(
         self, settings: Mapping[str, Any], lexicon: Lexicon, labels: Vocab, root_label: str | None = None
     ) -> None:
-        """`root_label`: where there is one, the label of the arc from the root, which no other arc has."""
+        """`root_label` is the label, if there is one, that the arc from the root and no other has."""
         super().__init__()
         self.settings, self.lexicon, self.labels, self.root_label = dict(settings), lexicon, labels, root_label
         self.options = options = model_options(settings, TreeParserOptions)
@@ -84,8 +85,8 @@ class TreeParser(TaskModel):
     def forward(self, words: Tensor, letters: Tensor, places: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """Logits of the labels of all pairs: `[batch, n words, n + 1 heads, 1 + labels]`.
 
-        words `[types]` and letters `[types, most]` tell the different words, places `[batch, n]` which of them stands
-        where. Head 0 is the root, and label 0 says that a pair is no arc. `node_mask` has the root too.
+        words `[types]` and letters `[types, most]` are the distinct words; places `[batch, n]` says which stands where.
+        Head 0 is the root; label 0 means no arc. `node_mask` includes the root.
         """
         if isinstance(self.encoder, TokenEncoder):
             encoded = self.encoder.encode_tokens(self.input.of_tokens(words, letters, places), node_mask)
@@ -96,8 +97,7 @@ class TreeParser(TaskModel):
     def loss(self, logits: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
         """The summed loss. heads and labels: `[batch, n]`, labels counted from 0.
 
-        With `scores: pairs`, n + 1 questions a word, each with the right label or null for an answer; with `heads` two
-        of them, which of the n other nodes is the head and then which label the arc to it has.
+        `scores: pairs` classifies each of the n + 1 pairs of a word; `heads` chooses its head, then the label.
         """
         logits = in_full(logits)
         if self.options.scores == "pairs":
@@ -112,9 +112,8 @@ class TreeParser(TaskModel):
     def best_arcs(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The score of each possible arc with its best label, `[batch, n, n + 1]`, and that label.
 
-        The sum over the arcs of a tree is its log-probability but for what all trees of the sentence share, given that
-        the root's label is at the root and nowhere else. With `scores: pairs` that is log p(label) - log p(null), as
-        all pairs that are no arcs answer null.
+        The sum over the arcs of a tree is its log-probability up to a constant, given that the root's label is only at
+        the root. With `scores: pairs` an arc scores log p(label) - log p(null), as all other pairs are null.
         """
         logits = in_full(logits)
         of_labels = logits[..., 1:]
@@ -144,20 +143,20 @@ class TreeParser(TaskModel):
         return cls(description["model"], lexicon, Vocab(description["labels"]), description["root_label"])
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The trees of sentences: texts with spaces between the words, lists of words, or {"tokens": [...]}."""
+        """Parse sentences: texts with spaces between the words, lists of words, or {"tokens": [...]}."""
         sentences = [read_words(value, f"input {number}") for number, value in enumerate(inputs)]
         return [tree_as_json(tree) for tree in self._parse(sentences)]
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        """The trees of lines: JSON as `predict` takes it, plain sentences, or CoNLL-U."""
+        """Parse lines of JSON, as `predict` takes it, plain sentences, or CoNLL-U."""
         return (tree_as_json(tree) for _, tree in self.parse_lines(lines, source, pausing))
 
     def parse_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[tuple[int | None, DependencySentence]]:
-        """The line numbers and trees of lines as they come; a source named *.conllu holds CoNLL-U."""
+        """Parse lines as they arrive; yields line numbers and trees. A source named *.conllu holds CoNLL-U."""
         sentences = arriving_sentences(lines, source, True if source.endswith(".conllu") else None)
         return ((tree.line, tree) for tree in self.parse_stream(sentences, pausing))
 
@@ -166,8 +165,9 @@ class TreeParser(TaskModel):
     @overload
     def parse(self, sentences: Sequence[SentenceForm]) -> list[DependencySentence]: ...
     def parse(self, sentences: str | Sequence[SentenceForm]) -> DependencySentence | list[DependencySentence]:
-        """The tree of one sentence, given as a text with spaces between the words; or those of several, given as such
-        texts, as lists of words, as {"tokens": [...]}, or as read from a CoNLL-U file, whose trees alone change.
+        """Parse one sentence, a text with spaces between the words, or several.
+
+        Several may be texts, lists of words, {"tokens": [...]}, or sentences of CoNLL-U, which keep all but their tree.
         """
         if isinstance(sentences, str):
             return self.parse([sentences])[0]
@@ -176,9 +176,7 @@ class TreeParser(TaskModel):
     def parse_stream(
         self, sentences: Iterable[DependencySentence], pausing: Callable[[], bool] = never
     ) -> Iterator[DependencySentence]:
-        """The trees of sentences as they come, many at a time, and at once where `pausing` says that the next one is
-        not there yet.
-        """
+        """Parse sentences as they arrive, many together, or fewer if `pausing` says that the next is not there yet."""
         words = (read_words(sentence, sentence.source, sentence.line) for sentence in sentences)
         return answered(words, self._parse, lambda sentence: sentence.size**2, 5 * PREDICT_EDGES, pausing)
 
@@ -189,10 +187,8 @@ class TreeParser(TaskModel):
         types, table = WordTypes(self.lexicon), SentenceTable(0)
         for sentence in sentences:
             table.add(types.add(sentence.words), [])
-        was_training = self.training
-        self.eval()
-        found = predict_trees(self, self, types, table, next(self.parameters()).device)
-        self.train(was_training)
+        with answering(self):
+            found = predict_trees(self, self, types, table, next(self.parameters()).device)
         trees = trees_of(found, [sentence.size for sentence in sentences], self.labels)
         return [sentence.with_tree(*tree) for sentence, tree in zip(sentences, trees, strict=True)]
 
@@ -200,7 +196,7 @@ class TreeParser(TaskModel):
 def tree_as_json(tree: DependencySentence) -> dict[str, Any]:
     """A parsed sentence as plain values; heads count words from 1, and 0 is the root, as in CoNLL-U.
 
-    What else an object had that the sentence was given as comes back with it, as does the `sent_id` of CoNLL-U as "id".
+    It keeps the other fields of JSON input, and the `sent_id` of CoNLL-U as "id".
     """
     named = {} if tree.sent_id is None else {"id": tree.sent_id}
     answer = {"tokens": list(tree.words), "heads": list(tree.heads), "relations": list(tree.relations)}
@@ -215,7 +211,7 @@ def predict_trees(
     device: torch.device,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The head and label of all words of a table, row after row: `[words, 2]`. `model` is the parser, or wraps it."""
+    """Predict the head and label of all words of a table, row by row: `[words, 2]`. `model` may wrap the parser."""
     found = torch.empty(int(table.sizes.sum()), 2, dtype=torch.long)
     for batch in table.batches(max_edges=PREDICT_EDGES):
         chosen, places = batch.tokens.unique(return_inverse=True)
@@ -230,11 +226,11 @@ def predict_trees(
 
 
 def spanning_trees(scores: Tensor) -> Tensor:
-    """The best tree with one root of each sentence of equal length: `[batch, n, n + 1] -> [batch, n]` heads."""
+    """The best tree with one root of each sentence: `[batch, n, n + 1] -> [batch, n]` heads."""
     if not torch.isfinite(scores).all():
         raise ValueError("scores with nan or inf; expected finite numbers")
     scores = scores.cpu()
-    heads = scores.argmax(-1)  # the best head of each word for itself; mostly a tree already
+    heads = scores.argmax(-1)  # mostly a tree already
     for row in (~_are_trees(heads)).nonzero().flatten().tolist():
         table = F.pad(scores[row], (0, 0, 1, 0)).double().numpy()  # (n + 1, n + 1): the root's row is not looked at
         heads[row] = torch.from_numpy(best_tree(table))
@@ -242,7 +238,7 @@ def spanning_trees(scores: Tensor) -> Tensor:
 
 
 def trees_of(found: Tensor, sizes: Sequence[int], labels: Vocab) -> Iterator[tuple[list[int], list[str]]]:
-    """The predictions for all words of some sentences, `[words, 2]`, as heads and relations of each."""
+    """Turn predictions, `[words, 2]`, into the heads and relations of each sentence."""
     names = list(labels)
     all_heads, numbers = (column.tolist() for column in found.unbind(1))
     start = 0
@@ -261,6 +257,6 @@ def _are_trees(heads: Tensor) -> Tensor:
 
 
 def _without_self(scores: Tensor) -> Tensor:
-    """Scores of arcs, `[batch, n, n + 1]`, in which no word is its own head."""
+    """Mask the scores of arcs, `[batch, n, n + 1]`, from a word to itself."""
     itself = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(1).triu(1)
     return scores.masked_fill(itself, FORBIDDEN)

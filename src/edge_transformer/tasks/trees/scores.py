@@ -1,19 +1,14 @@
-"""How good predicted trees are, counted as the CoNLL 2018 shared task does for words that are given.
+"""Scores of predicted trees, as in the CoNLL 2018 shared task with gold words.
 
-All words count, punctuation too, and each word once, however long its sentence is. That evaluation compares relations
-up to the first colon (`nmod:poss` as `nmod`); `las` here compares them as they stand in the files, and
-`las_universal` is the other count. Its CLAS looks at content words only, which leaves out function words and
-punctuation. Exact match is the part of sentences without a mistake; `exact_content` is the count of
-Goodwin et al. (2022), who ask for content words only.
+Every word counts once, punctuation too. CoNLL 2018 compares relations up to the first colon (`nmod:poss` as `nmod`);
+`las` here compares whole relations. CLAS counts content words only. Exact match is the share of sentences without a
+mistake; `exact_content`, of Goodwin et al. (2022), looks at content words only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ...data.trees.conllu import DependencySentence
-from ...errors import UserError
 
 # The relations that CoNLL 2018 counts in CLAS.
 # fmt: off
@@ -32,19 +27,16 @@ def universal(relation: str) -> str:
 
 @dataclass
 class TreeCounts:
-    """Counts over sentences, added up; the scores are parts of one, and 0 where there is nothing to score."""
+    """Counts over sentences, and scores as fractions; a score is 0 if there is nothing to score."""
 
     sentences: int = 0
     words: int = 0
     heads: int = 0  # words with the right head
     arcs: int = 0  # and the right relation
-    universal_arcs: int = 0  # and the right relation but for its subtype
     content_words: int = 0  # in the gold trees
     predicted_content_words: int = 0
     content_arcs: int = 0  # content words with the right head and universal relation
-    whole_heads: int = 0  # sentences without a wrong head
     whole_arcs: int = 0
-    whole_universal_arcs: int = 0
     whole_content_arcs: int = 0
 
     def add(
@@ -69,13 +61,10 @@ class TreeCounts:
         self.words += size
         self.heads += sum(right)
         self.arcs += arcs
-        self.universal_arcs += sum(same)
         self.content_words += sum(content)
         self.predicted_content_words += sum(map(_is_content, types))
         self.content_arcs += content_arcs
-        self.whole_heads += all(right)
         self.whole_arcs += arcs == size
-        self.whole_universal_arcs += all(same)
         self.whole_content_arcs += content_arcs == sum(content)
 
     @property
@@ -89,11 +78,6 @@ class TreeCounts:
         return _part(self.arcs, self.words)
 
     @property
-    def las_universal(self) -> float:
-        """Labelled attachment score of CoNLL 2018, without subtypes."""
-        return _part(self.universal_arcs, self.words)
-
-    @property
     def clas(self) -> float:
         """Labelled attachment of content words (F1), without subtypes."""
         return _part(2 * self.content_arcs, self.content_words + self.predicted_content_words)
@@ -104,42 +88,13 @@ class TreeCounts:
         return _part(self.whole_arcs, self.sentences)
 
     @property
-    def exact_unlabelled(self) -> float:
-        """Sentences with every head right."""
-        return _part(self.whole_heads, self.sentences)
-
-    @property
-    def exact_universal(self) -> float:
-        """Sentences with every head and relation right, without subtypes."""
-        return _part(self.whole_universal_arcs, self.sentences)
-
-    @property
     def exact_content(self) -> float:
         """Sentences with every content word right, without subtypes."""
         return _part(self.whole_content_arcs, self.sentences)
 
-    def scores(self) -> dict[str, float]:
-        """All scores by name."""
-        names = ("las", "uas", "exact", "exact_unlabelled", "las_universal", "clas", "exact_universal", "exact_content")
-        return {name: getattr(self, name) for name in names}
-
-
-def count_trees(gold: Iterable[DependencySentence], predicted: Iterable[DependencySentence]) -> TreeCounts:
-    """Compare two files of the same sentences."""
-    counts = TreeCounts()
-    golds, others = list(gold), list(predicted)
-    if len(golds) != len(others):
-        raise UserError(f"found {len(others)} predicted sentences; expected {len(golds)}, as the gold file has")
-    for one, other in zip(golds, others, strict=True):
-        if one.words != other.words:
-            found = f"{other.source}:{other.line}: found {' '.join(other.words)!r}"
-            raise UserError(f"{found}; expected the words of {one.source}:{one.line}: {' '.join(one.words)!r}")
-        counts.add(one.heads, one.relations, other.heads, other.relations)
-    return counts
-
 
 def _is_content(relation: str) -> bool:
-    """The corpus of Goodwin et al. has its relations in capitals."""
+    """Whether a relation is that of a content word; Goodwin et al. write relations in capitals."""
     return relation.lower() in CONTENT_RELATIONS
 
 
