@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import doctest
 from typing import Any
 
@@ -193,20 +192,6 @@ def test_reading_some_edges(norm: str, ablation: dict[str, Any], layers: int) ->
     for mask in (None, torch.tensor([[True] * 5, [True, True, False, True, False]])):
         expected = model(edges, mask)[torch.arange(2)[:, None], pairs[..., 0], pairs[..., 1]]
         torch.testing.assert_close(model.read(edges, pairs, mask), expected)
-
-
-@norms
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("min_layers", [None, 2, 4])
-def test_reading_at_every_depth(norm: str, tied: bool, min_layers: int | None) -> None:
-    model, edges = make_encoder(layers=4, norm=norm, tied=tied, min_layers=min_layers), random_edges(2, 5)
-    pairs = torch.tensor([[[0, 4], [2, 2]], [[3, 1], [0, 3]]])
-    found = model.read_each(edges, pairs)
-    depths = range(min_layers or 1, 5)
-    assert len(found) == len(depths)
-    for states, depth in zip(found, depths, strict=True):
-        model.config = dataclasses.replace(model.config, layers=depth, min_layers=None)
-        torch.testing.assert_close(states, model.read(edges, pairs))
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -166,5 +166,5 @@ def _model(configuration: Configuration, engine: str, device: str) -> tuple[Edge
 def _recompute(model: EdgeSeq2Seq, source_edges: Tensor, target: Tensor) -> Tensor:
     """The logits of the last token of the target from those before it, without a cache."""
     before = model.decoder_input.beginning.expand(len(target), 1, -1)
-    edges = model.decoder_input(source_edges, torch.cat([before, model._embed(target[:, :-1])], dim=1))
+    edges = model.decoder_input(source_edges, torch.cat([before, model.embed(target[:, :-1])], dim=1))
     return model.output(model.decoder.read_targets(edges, source_edges.shape[1])[:, -1])

@@ -53,10 +53,10 @@ class DecoderInput(nn.Module):
         targets = embedded.shape[1]
         node = torch.arange(sources + targets, device=embedded.device)
         relations = self.relations(self._relation(node[:, None], node[None, :], sources))  # (n, n, dim)
-        loops = torch.diag_embed(embedded.transpose(1, 2)).movedim(1, -1)  # (B, T, T, dim)
+        self_edges = torch.diag_embed(embedded.transpose(1, 2)).movedim(1, -1)  # (B, T, T, dim)
         upper = relations[:sources, sources:].expand(batch, -1, -1, -1)
         lower = relations[sources:, :sources].expand(batch, -1, -1, -1)
-        inner = relations[sources:, sources:] + loops
+        inner = relations[sources:, sources:] + self_edges
         if self.target_ends is not None:
             source_starts, source_ends = self._of_sources(source_edges).transpose(0, 1).chunk(2, dim=-1)  # (B, S, dim)
             starts, ends = self.target_ends(embedded).chunk(2, dim=-1)  # (B, T, dim)
@@ -175,7 +175,7 @@ class EdgeSeq2Seq(EncoderDecoder):
         check_pair(source, target, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
         before = self.decoder_input.beginning.expand(len(source), 1, -1)
-        embedded = torch.cat([before, self._embed(target[:, :-1])], dim=1)  # (B, T, dim)
+        embedded = torch.cat([before, self.embed(target[:, :-1])], dim=1)  # (B, T, dim)
         node_mask = None
         if source_mask is not None:
             node_mask = torch.cat([source_mask, source_mask.new_ones(target.shape)], dim=1)
@@ -193,9 +193,10 @@ class EdgeSeq2Seq(EncoderDecoder):
     @torch.no_grad()
     def step(self, state: EdgeCache, tokens: Tensor | None) -> Tensor:
         check_step(state.steps, state.rows, tokens)
-        embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
+        embedded = self.decoder_input.beginning.expand(state.rows, -1) if tokens is None else self.embed(tokens)
         new, state.ends = self.decoder_input.new_edges(state.nodes + 1, state.sources, embedded, state.ends)
         return self.output(self.decoder.final_norm(state.extend(new)))
 
-    def _embed(self, tokens: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor) -> Tensor:
+        """The vectors of target tokens."""
         return (self.source_input.tokens if self.target_tokens is None else self.target_tokens)(tokens)

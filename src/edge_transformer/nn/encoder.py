@@ -194,22 +194,6 @@ class EdgeTransformer(Encoder):
         edges = self._run(edges, depth - 1, node_mask)
         return self.final_norm(self._read_layer(self.layer(depth - 1).read, edges, pairs, node_mask))
 
-    def read_each(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
-        """What `read` would give after every number of layers that training may run: `[depths, batch, m, dim]`.
-
-        These are `min_layers` (1 where it is not set) to `layers`.
-        """
-        self._check(edges, pairs)
-        first = self.config.min_layers or 1
-        graph = torch.arange(len(edges), device=edges.device)[:, None]
-        edges = self._run(edges, first - 1, node_mask)
-        found = []
-        for depth in range(first, self.config.layers):
-            edges = self._run_layer(self.layer(depth - 1), edges, node_mask)
-            found.append(edges[graph, pairs[..., 0], pairs[..., 1]])
-        found.append(self._read_layer(self.layer(self.config.layers - 1).read, edges, pairs, node_mask))
-        return self.final_norm(torch.stack(found))
-
     def encode(self, edges: Tensor, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> Encoded:
         """The final states of nodes and edges; a node's state is that of its self-edge."""
         return _with_self_edges(self(edges, node_mask))

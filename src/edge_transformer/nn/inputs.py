@@ -145,8 +145,8 @@ class WordInput(nn.Module):
         `[batch, n + 1, n + 1, dim]`
         """
         nodes = self._vectors(words, letters, places)  # (B, n + 1, word_dim)
-        loops = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
-        edges = torch.diag_embed(loops.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
+        own = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
+        edges = torch.diag_embed(own.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
         if self.distances is not None and self.max_distance is not None:
             position = torch.arange(nodes.shape[1], device=nodes.device)
             distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)

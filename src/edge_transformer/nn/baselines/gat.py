@@ -52,7 +52,7 @@ class GraphAttentionNetwork(Encoder):
     The paper takes its GAT results from the authors of CLUTRR and gives no settings. What is done here:
 
     - Messages go along every edge in both directions, else nothing could flow against an arrow. The two directions have
-      a linear layer each, which gives every label an inverse; a self-loop has a learned vector of its own. Two nodes
+      a linear layer each, which gives every label an inverse; a self-edge has a learned vector of its own. Two nodes
       with edges both ways are one connection, with the sum of both features.
     - Nodes start at zero: all they ever know comes from labels. Rounds share their weights, unless `tied` is off, and
       each has a residual and a norm, so that there can be as many as long stories need.
@@ -83,9 +83,9 @@ class GraphAttentionNetwork(Encoder):
         if node_mask is not None:
             edge_mask = edge_mask & node_mask[:, :, None] & node_mask[:, None, :]
         along, against = (self.features(edges) * edge_mask[..., None]).chunk(2, dim=-1)  # (B, n, n, dim) each
-        loop = torch.eye(n, dtype=torch.bool, device=edges.device)
-        features = along + against.transpose(1, 2) + loop[..., None] * self.self_loop
-        neighbours = edge_mask | edge_mask.transpose(1, 2) | loop
+        itself = torch.eye(n, dtype=torch.bool, device=edges.device)
+        features = along + against.transpose(1, 2) + itself[..., None] * self.self_loop
+        neighbours = edge_mask | edge_mask.transpose(1, 2) | itself
         nodes = edges.new_zeros(batch, n, dim)
         for depth in range(self._depth()):
             nodes = self._run_layer(self.layers[depth % len(self.layers)], nodes, features, neighbours)

@@ -249,7 +249,7 @@ class TransformerSeq2Seq(EncoderDecoder):
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         check_pair(source, target, source_mask)
-        embedded = torch.cat([self.beginning.expand(len(source), 1, -1), self._embed(target[:, :-1])], dim=1)
+        embedded = torch.cat([self.beginning.expand(len(source), 1, -1), self.embed(target[:, :-1])], dim=1)
         return self.output(self.decoder(embedded, self._encode(source, source_mask), source_mask))
 
     @torch.no_grad()
@@ -260,11 +260,12 @@ class TransformerSeq2Seq(EncoderDecoder):
     @torch.no_grad()
     def step(self, state: KeyValueCache, tokens: Tensor | None) -> Tensor:
         check_step(state.steps, state.rows, tokens)
-        embedded = self.beginning.expand(state.rows, -1) if tokens is None else self._embed(tokens)
+        embedded = self.beginning.expand(state.rows, -1) if tokens is None else self.embed(tokens)
         return self.output(state.extend(embedded))
 
     def _encode(self, source: Tensor, source_mask: Tensor | None) -> Tensor:
         return self.encoder(self.source_tokens(source), self.positions(source.shape[1]), source_mask)
 
-    def _embed(self, tokens: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor) -> Tensor:
+        """The vectors of target tokens."""
         return (self.source_tokens if self.target_tokens is None else self.target_tokens)(tokens)
