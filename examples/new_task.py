@@ -5,7 +5,7 @@ import torch
 import edge_transformer as et
 from edge_transformer.nn.heads import PooledHead
 from edge_transformer.nn.inputs import LabelledGraphInput
-from edge_transformer.tasks.base import TaskData, TaskModel, build_encoder
+from edge_transformer.tasks.base import TaskData, TaskModel, answering, build_encoder
 
 LABELS, NODES = ("cycle", "none"), 5
 
@@ -18,10 +18,9 @@ class GraphClassifier(TaskModel):
         self.head = PooledHead(self.encoder.config.dim, len(LABELS))
 
     def forward(self, rows):
-        labels = torch.zeros(len(rows), NODES, NODES, dtype=torch.long)
-        for number, row in enumerate(rows):
-            for start, end in row["edges"]:
-                labels[number, start, end] = 1
+        labels = torch.zeros(len(rows), NODES, NODES, dtype=torch.long, device=self.input.embedding.weight.device)
+        for number, (start, end) in ((number, edge) for number, row in enumerate(rows) for edge in row["edges"]):
+            labels[number, start, end] = 1
         return self.head(self.encoder.encode(self.input(labels), edge_mask=labels != 0))
 
     def description(self):
@@ -33,7 +32,8 @@ class GraphClassifier(TaskModel):
 
     @torch.no_grad()
     def predict(self, inputs):
-        return [{"answer": LABELS[number]} for number in self(inputs).argmax(-1).tolist()]
+        with answering(self):  # in eval mode
+            return [{"answer": LABELS[number]} for number in self(inputs).argmax(-1).tolist()]
 
 
 class GraphRows(TaskData):
@@ -53,13 +53,13 @@ class GraphRows(TaskData):
         yield [self.splits["train"][row] for row in rows.tolist()]
 
     def loss(self, model, batch, device):
-        targets = torch.tensor([LABELS.index(row["target"]) for row in batch])
+        targets = torch.tensor([LABELS.index(row["target"]) for row in batch], device=device)
         return torch.nn.functional.cross_entropy(model(batch), targets, reduction="sum")
 
     def evaluate(self, model, device, progress=None):
-        rows = self.splits["test"]
+        rows = self.splits.get("test", [])
         right = [found["answer"] == row["target"] for found, row in zip(model.predict(rows), rows, strict=True)]
-        return {"accuracy": sum(right) / len(right)}
+        return {"accuracy": sum(right) / len(right)} if rows else {}
 
 
 et.register_task("graph labels", data=GraphRows, model=GraphClassifier)

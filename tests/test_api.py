@@ -65,6 +65,8 @@ def test_settings_by_keyword_and_by_dotted_name() -> None:
         ({"preset": "clutrr/gpu"}, "unknown preset"),
         ({"device": "cuda:99"}, "--device cuda:99"),
         ({"precision": "8-bit"}, "precision='8-bit' is not known"),
+        ({"threads": 0}, "threads must be at least 1, but is 0"),
+        ({"seed": -1}, "seed: found -1; expected a whole number from 0"),
     ],
 )
 def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -82,6 +84,8 @@ def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> N
         ({"train": [*ROWS, 3]}, r"train\[12\]: found 3; expected an object"),
         ({"train": [{**ROWS[0], "query": ["a"]}]}, r'train\[0\]: found \["a"\]; expected "query"'),
         ("no-such-folder", "no-such-folder: no such folder"),
+        ({"train": ROWS, "dev": ROWS, "valid": ROWS}, "found validation rows twice"),
+        ({"train": ROWS, "valid": []}, "found no rows in 'valid'"),
     ],
 )
 def test_data_that_are_refused(data: Any, message: str) -> None:
@@ -98,6 +102,41 @@ def test_unknown_tasks_and_names_that_are_taken() -> None:
         et.register_task("relations", *get_task("relations"))
 
 
+def test_the_process_of_the_caller_stays_as_it_was() -> None:
+    torch.manual_seed(7)
+    wanted = torch.rand(3)
+    torch.manual_seed(7)
+    train(threads=2)
+    assert torch.equal(torch.rand(3), wanted)
+    assert torch.get_num_threads() == 1
+
+
+def test_fewer_layers_than_a_preset_is_made_for() -> None:
+    record = et.train("relations", ROWS, dim=8, heads=2, layers=1, epochs=1, progress=False).record
+    assert (record.settings["model"]["layers"], record.settings["model"]["min_layers"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "found no rows in 'test'"),
+        ({"train": ROWS}, "found training rows alone"),
+        (5, "found int as 'test'"),
+    ],
+)
+def test_rows_that_cannot_be_scored(data: Any, message: str) -> None:
+    with pytest.raises(et.UserError, match=message):
+        et.evaluate("clutrr-small", data)
+    with pytest.raises(et.UserError, match="split mcd1: found rows in memory"):
+        et.evaluate("clutrr-small", ROWS, split="mcd1")
+
+
+@pytest.mark.parametrize("model", ["clutrr-small", "cogs-small"])
+def test_a_single_text_is_no_list(model: str) -> None:
+    with pytest.raises(et.UserError, match=r"found a single .*; expected a list of them"):
+        et.load(model).predict("A cat ran .")
+
+
 def test_models_are_loaded_by_their_class() -> None:
     assert et.RelationModel.load("clutrr-small").predict([ROWS[0]])[0]["answer"] == "daughter"
     with pytest.raises(et.UserError, match="clutrr-small: found a RelationModel; expected a GraphParser"):
@@ -111,7 +150,7 @@ def test_evaluating_a_run_needs_no_data(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     model = train(tmp_path, out=tmp_path / "run")
     assert et.evaluate(tmp_path / "run", progress=False) == {"k=2": model.record.metrics["k=2"]}
-    with pytest.raises(et.UserError, match=r"found no run\.json that names its data"):
+    with pytest.raises(et.UserError, match=r"clutrr-small: found no run\.json that names a data folder"):
         et.evaluate("clutrr-small")
 
 

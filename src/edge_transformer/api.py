@@ -18,6 +18,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import torch
+
 from .data.jsonl import IN_MEMORY, rows_fingerprint
 from .errors import UserError
 from .explain import explain
@@ -92,6 +94,8 @@ def train(
     run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
     hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
     with ExitStack() as stack:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())  # the caller's process stays as it was
+        stack.callback(torch.set_rng_state, torch.get_rng_state())
         if not progress:
             stack.enter_context(silent())
         rows = _read(run, data, valid)
@@ -156,14 +160,19 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     """Read the rows to score: the given ones, by default those that training scored."""
     task = get_task(model.task).data
     if data is not None and not isinstance(data, str | Path):
-        splits = data if isinstance(data, Mapping) else {"test": data}
-        lists = {"dev" if name == "valid" else name: list(rows) for name, rows in splits.items() if name != "train"}
+        if split is not None:
+            raise UserError(f"split {split}: found rows in memory; expected a folder whose corpus has named splits")
+        lists = _lists(data, alone="test")
+        lists.pop("train", None)
+        if not lists:
+            raise UserError('data: found training rows alone; expected rows to score, such as {"test": rows}')
         loaded = task.from_rows(lists, task.Settings(), 0, model)
         return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
     saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
     folder = Path(data) if data is not None else saved.data_folder if saved else None
     if folder is None:
-        raise UserError(f"{model.folder or 'model'}: found no {RUN_FILE} that names its data; expected a data folder")
+        name = model.folder.name if model.folder else "this model"
+        raise UserError(f"{name}: found no {RUN_FILE} that names a data folder; expected rows, or a folder of them")
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; give the folder of the data")
     settings, seed = task.Settings(), 0
@@ -208,20 +217,31 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
         if valid is not None:
             raise UserError("valid: found rows beside a folder; expected a validation file in the folder")
         return run.load_data(data)
-    splits = data if isinstance(data, Mapping) else {"train": data}
-    if "train" not in splits:
-        raise UserError(f'data: found the splits {", ".join(splits) or "none"}; expected "train" among them')
-    splits = {**splits, **({} if valid is None else {"valid": valid})}
-    for split, rows in splits.items():
-        if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
-            raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")
-    lists = {"dev" if split == "valid" else split: list(rows) for split, rows in splits.items()}
-    for split, rows in lists.items():
-        if not rows:
-            raise UserError(f"data: found no rows in {split!r}; expected at least one")
+    lists = _lists(data, alone="train", valid=valid)
+    if "train" not in lists:
+        raise UserError(f'data: found the splits {", ".join(lists)}; expected "train" among them')
     loaded = get_task(run.task).data.from_rows(lists, run.data_settings, run.seed)
     loaded.about = {"name": IN_MEMORY, "fingerprint": rows_fingerprint(lists)}
     return loaded
+
+
+def _lists(data: Any, alone: str, valid: Iterable[Any] | None = None) -> dict[str, list[Any]]:
+    """Rows in memory as lists by split; rows without a split are `alone`. "valid" is another name of "dev"."""
+    splits = dict(data) if isinstance(data, Mapping) else {alone: data}
+    if valid is not None:
+        splits["valid"] = valid if "valid" not in splits else None
+    if {"dev", "valid"} <= splits.keys() or None in splits.values():
+        raise UserError("data: found validation rows twice; expected them once, as valid")
+    for split, rows in splits.items():
+        if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
+            raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")
+    lists = {split: list(rows) for split, rows in splits.items()}
+    for split, rows in lists.items():
+        if not rows:
+            raise UserError(f"data: found no rows in {split!r}; expected at least one")
+        if hasattr(splits[split], "columns") and isinstance(rows[0], str):  # iterating a DataFrame gives its columns
+            raise UserError(f'data: found a {type(splits[split]).__name__}; expected rows, as its to_dict("records")')
+    return {"dev" if split == "valid" else split: rows for split, rows in lists.items()}
 
 
 def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,11 +35,11 @@ def evaluate(
 
     Examples:
 
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1`
+    - `edge-transformer evaluate runs/relations-cpu-families-seed1`
 
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families`
+    - `edge-transformer evaluate runs/relations-cpu-families-seed1 --data other-families`
 
-    - `edge-transformer evaluate runs/clutrr-cpu-families-seed1 --data other-families --results results/clutrr.jsonl`
+    - `edge-transformer evaluate runs/mine --data other-families --results results/records/mine.jsonl`
 
     - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
 

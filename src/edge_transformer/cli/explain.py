@@ -51,7 +51,7 @@ def explain(
     """Explain answers by the edges that the model composed, down to told ones.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
-    edge-transformer explain runs/clutrr-cpu-families-seed1 --figure why.svg`
+    edge-transformer explain runs/relations-cpu-families-seed1 --figure why.svg`
     """
     from ..data.relations.rows import read_graph_lines
     from ..draw.style import FORMATS, write_figure
@@ -95,7 +95,7 @@ def explain_score(
 ) -> None:
     """Measure explanations of test rows: their agreement with gold proofs, and how answers depend on what they name.
 
-    Example: `edge-transformer explain-score runs/clutrr-cpu-families-seed1 --data families`
+    Example: `edge-transformer explain-score runs/relations-cpu-families-seed1 --data families`
     """
     from ..data.relations.folder import read_folder
     from ..explain.faithfulness import score

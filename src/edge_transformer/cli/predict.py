@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from ..errors import UserError
 from ..io.process import prepare_process
+from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
 from .options import RunArgument, ThreadsOption
 
 
-def predict(run: RunArgument, threads: ThreadsOption = None) -> None:
-    """Answer questions from standard input, one JSON object per line, as they arrive.
+def predict(
+    run: RunArgument,
+    source: Annotated[
+        Path, typer.Option("--input", help="Questions, one JSON object per line.", show_default="standard input")
+    ] = STANDARD_INPUT,
+    threads: ThreadsOption = None,
+) -> None:
+    """Answer questions, one JSON object per line, as they arrive.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
-    edge-transformer predict runs/clutrr-cpu-families-seed1`
+    edge-transformer predict runs/relations-cpu-families-seed1`
     """
     import edge_transformer as et
 
-    from ..io.streams import json_line, name_of, open_lines
-
     prepare_process(threads)
-    name, answers = name_of(None), 0
-    with open_lines(None, "questions") as lines:
+    name, answers = name_of(source), 0
+    with open_lines(source, "questions") as lines:
         for answer in et.load(run).predict_lines(lines, name, lines.pausing):
             print(json_line(answer), flush=True)
             answers += 1

@@ -324,16 +324,25 @@ _TASKS: dict[str, Task] = {}
 
 def register_task(name: str, data: type[TaskData], model: type[TaskModel]) -> None:
     """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones."""
+    for given, expected in ((data, TaskData), (model, TaskModel)):
+        if not isinstance(given, type) or not issubclass(given, expected):
+            raise UserError(f"task {name!r}: found {given!r}; expected a subclass of {expected.__name__}")
     if name in _PLACES or _TASKS.get(name, Task(data, model)) != Task(data, model):
-        raise ValueError(f"there is a task {name!r} already; choose another name")
+        raise UserError(f"there is a task {name!r} already; choose another name")
     _TASKS[name] = Task(data, model)
+
+
+def require_list(inputs: Any, of: str) -> None:
+    """Refuse a single text or object where a list of them is expected: a text would be taken letter by letter."""
+    if isinstance(inputs, str | Mapping):
+        raise UserError(f"found a single {of}; expected a list of them")
 
 
 def get_task(name: str) -> Task:
     """The task with this name."""
     if name not in _TASKS:
         if name not in _PLACES:
-            raise UserError(f"unknown task {name!r}; known are {', '.join([*_PLACES, *_TASKS])}")
+            raise UserError(f"unknown task {name!r}; known are {', '.join(dict.fromkeys([*_PLACES, *_TASKS]))}")
         data, model = (getattr(import_module(file, __package__), cls) for file, cls in map(_split_place, _PLACES[name]))
         _TASKS[name] = Task(data, model)
     return _TASKS[name]

@@ -17,6 +17,7 @@ from ..tasks.base import TaskData, get_task, model_settings
 from .presets import SECTIONS, load_preset, override, yaml_value
 
 DEFAULT_PRECISION = "32-true"
+MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 NO_PRESET = "none"  # the name of a run without a preset
 
 
@@ -62,7 +63,12 @@ class RunConfig:
     @classmethod
     def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
         """The run of a preset with overrides."""
+        if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+            raise UserError(f"seed: found {seed!r}; expected a whole number from 0 to {MAX_SEED}")
         settings = override({"task": task} if preset == NO_PRESET else load_preset(preset), overrides)
+        model = settings.get("model") or {}
+        if "model.layers" in overrides and "model.min_layers" not in overrides and model.get("min_layers"):
+            model["min_layers"] = min(model["min_layers"], model["layers"])  # of a preset with more layers
         if settings.get("task") != task:
             raise UserError(f"preset {preset} is for the task {settings.get('task')!r}, not for {task!r}")
         sections = {name: settings.get(name) or {} for name in SECTIONS}
@@ -123,5 +129,7 @@ class Hardware:
         return from_dict(cls, values, "hardware")
 
     def __post_init__(self) -> None:
+        if self.threads is not None:
+            require_positive(self, "threads")
         require_choice(self, "recompute", RECOMPUTE)
         require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))

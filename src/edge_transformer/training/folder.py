@@ -56,12 +56,12 @@ class RunFolder:
                 name, here, there = difference
                 raise UserError(
                     f"{self.path}: holds another run; its {name} is {there!r}, "
-                    f"this one's is {here!r}. Choose another --out, or delete the folder"
+                    f"this one's is {here!r}. Choose another folder, or delete it"
                 )
             if mine.data_folder not in (None, theirs.data_folder):  # the data were moved
                 mine.write(self.path)
         elif any(path.name != LOCK_FILE for path in self.path.iterdir()):
-            raise UserError(f"{self.path}: not empty and not a run; choose another --out")
+            raise UserError(f"{self.path}: not empty and not a run; choose another folder")
         else:
             mine.write(self.path)
 

@@ -40,7 +40,7 @@ def read_clutrr(
         for split, paths in files.items()
         if not unread.get(split)
     }
-    return RelationRows.of_files(folder, files, rows)
+    return replace(RelationRows.of_files(folder, files, rows), corpus="clutrr")
 
 
 def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:

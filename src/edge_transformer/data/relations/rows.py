@@ -69,6 +69,7 @@ class RelationRows:
     train: tuple[Story, ...]
     tests: dict[int, tuple[Story, ...]]
     valid: tuple[Story, ...] = ()
+    corpus: str = ""  # "clutrr" for files in its format
 
     @classmethod
     def of(cls, name: str, fingerprint: str, rows: Mapping[str, Sequence[Story]]) -> RelationRows:

@@ -20,7 +20,7 @@ from ...nn.encoder import Encoded, TokenEncoder
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
 from ...nn.spanning import best_forests
-from ..base import Progress, TaskModel, answering, build_encoder, model_options
+from ..base import Progress, TaskModel, answering, build_encoder, model_options, require_list
 
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training, to bound memory
 STREAM_EDGES = 5 * PREDICT_EDGES  # pairs of tokens of a stream that are answered together
@@ -117,6 +117,7 @@ class GraphParser(TaskModel):
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Parse sentences: texts, lists of tokens, or objects {"tokens": [...]}."""
+        require_list(inputs, "sentence")
         sentences = [read_sentence(value, f"input {number}") for number, value in enumerate(inputs)]
         return [parse.to_json() for parse in with_fields(self._parse(sentences), map(other_fields, inputs))]
 

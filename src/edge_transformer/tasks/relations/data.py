@@ -142,7 +142,7 @@ class RelationData(TaskData):
             "train_k": ",".join(map(str, lengths)),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
-            **({"corpus": "clutrr"} if is_of_families(self.relations) else {}),
+            **({"corpus": self._data.corpus} if self._data.corpus and is_of_families(self.relations) else {}),
             **(
                 {"augmented_rows": len(self._augmented), "augmented_k": self._settings.augmented_k}
                 if self._augmented

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from ...data.relations.rows import Story, graph_from_json, guess_note, read_graph_lines
 from ...data.tensors import GraphTable, Vocab
-from ...errors import UserError
 from ...io.streams import answered, never
 from ...nn.heads import QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
-from ..base import TaskModel, answering, build_encoder, model_options
+from ..base import TaskModel, answering, build_encoder, model_options, require_list
 
 PREDICT_EDGES = 20_000  # edges computed at once outside training, to bound memory
 
@@ -73,8 +72,7 @@ class RelationModel(TaskModel):
         An answer has a note if the question is about families but unlike those of CLUTRR: if no edges lead from the
         first node of the query to the second, or if its relation is given. Such an answer is a guess.
         """
-        if isinstance(inputs, Mapping):
-            raise UserError("found one question; expected a list of them")
+        require_list(inputs, "question")
         return self._answer(
             [graph_from_json(value, f"input {number}", known=self.relations) for number, value in enumerate(inputs)]
         )

@@ -89,7 +89,7 @@ class Seq2SeqData(TaskData):
                 self._splits[split] = self._choose(split, splits[split])
             elif split in splits:  # a split file may list no rows for it
                 self._notes.append(f"{split}: there are no rows")
-        if not self._splits:
+        if not self._splits and model is not None:
             raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
         self.source: Vocab
         self.target: Vocab | None

@@ -16,7 +16,7 @@ from ...io.settings import require_positive
 from ...io.streams import answered, never
 from ...nn.generation import EncoderDecoder, Generated, beam_search, greedy, sample
 from ...nn.registry import find_encoder
-from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options
+from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options, require_list
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
 END, UNKNOWN, FIRST_WORD = 0, 1, 2  # numbers of the end of a sequence, of unknown words, of the first known word
@@ -204,6 +204,7 @@ class Translator(TaskModel):
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Translate texts, lists of words, or objects {"source": "..."}."""
+        require_list(inputs, "text")
         questions = [self.question_of(value, f"input {number}") for number, value in enumerate(inputs)]
         return [found[0].to_json() for found in self._translate(questions, Decoding())]
 

@@ -18,7 +18,7 @@ from ...nn.encoder import TokenEncoder
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
 from ...nn.inputs import WordInput
 from ...nn.spanning import best_tree
-from ..base import Progress, TaskModel, answering, build_encoder, in_full, model_options
+from ..base import Progress, TaskModel, answering, build_encoder, in_full, model_options, require_list
 
 PREDICT_EDGES = 20_000  # pairs of words computed at once outside training, to bound memory
 NULL = 0  # the number of the null label, for pairs that are no arc; real labels follow
@@ -144,6 +144,7 @@ class TreeParser(TaskModel):
 
     def predict(self, inputs: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Parse sentences: texts with spaces between the words, lists of words, or {"tokens": [...]}."""
+        require_list(inputs, "sentence")
         sentences = [read_words(value, f"input {number}") for number, value in enumerate(inputs)]
         return [tree_as_json(tree) for tree in self._parse(sentences)]
 
