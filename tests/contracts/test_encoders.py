@@ -15,6 +15,7 @@ from edge_transformer.nn.registry import encoder_names, find_encoder
 DIM = 12
 ENCODERS = {find_encoder(name, reads): (name, reads) for reads in ("tokens", "graphs") for name in encoder_names(reads)}
 CHANGES: list[dict[str, Any]] = [{}, {"tied": False}, {"norm": "pre"}, {"attention_bias": False}]
+CHANGES += [{"value": "left"}, {"key": "ij", "norm": "paper"}]  # of the Edge Transformer alone
 CASES = [
     (name, reads, changes)
     for kind, (name, reads) in ENCODERS.items()

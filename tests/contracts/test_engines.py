@@ -87,10 +87,9 @@ def test_output_and_gradients_are_those_of_the_equations(engine: str, case: Case
 
 @every_engine
 @every_case
-@pytest.mark.parametrize("dropout_p", [0.0, 0.4])
-def test_gradients_by_finite_differences(engine: str, case: Case, dropout_p: float) -> None:
+def test_gradients_with_dropout_by_finite_differences(engine: str, case: Case) -> None:
     parts = random_parts(2, 3, 1, 2, value=case.value)
-    options = vars(case.options(2, 3, dropout_p=dropout_p))
+    options = vars(case.options(2, 3, dropout_p=0.4))
 
     def attend_again(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
         torch.manual_seed(3)  # the same weights are dropped every time

@@ -17,8 +17,6 @@ from edge_transformer.nn.encoder import RECOMPUTE, recompute
 from edge_transformer.nn.layer import NORMS
 
 norms = pytest.mark.parametrize("norm", NORMS)
-ABLATIONS: list[dict[str, Any]] = [{}, {"key": "ij"}, {"value": "left"}, {"tied": False}]
-ablations = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
 
 
 @pytest.fixture(autouse=True)
@@ -107,34 +105,7 @@ def test_a_random_number_of_layers_in_training(read: bool) -> None:
     assert {depth_of(model, edges, run()) for _ in range(40)} == {2, 3, 4}
 
 
-# --- symmetries -------------------------------------------------------------------------------------------------------
-
-
-@norms
-@ablations
-def test_relabelling_the_nodes_relabels_the_output(norm: str, ablation: dict[str, Any]) -> None:
-    model, edges = make_encoder(norm=norm, **ablation), random_edges(2, 5)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    relabelled = model(edges[:, order][:, :, order])
-    torch.testing.assert_close(relabelled, model(edges)[:, order][:, :, order])
-    assert not torch.allclose(relabelled, model(edges))
-
-
-@norms
-@ablations
-def test_padding_changes_nothing(norm: str, ablation: dict[str, Any]) -> None:
-    model = make_encoder(norm=norm, **ablation)
-    graphs = [random_edges(1, n) for n in (3, 5, 1)]
-    padded = 100 * torch.randn(3, 5, 5, 12, dtype=torch.float64)  # the rest is rubbish
-    mask = torch.zeros(3, 5, dtype=torch.bool)
-    for row, graph in enumerate(graphs):
-        n = graph.shape[1]
-        padded[row, :n, :n] = graph[0]
-        mask[row, :n] = True
-    together = model(padded, mask)
-    for row, graph in enumerate(graphs):
-        n = graph.shape[1]
-        torch.testing.assert_close(together[row, :n, :n], model(graph)[0])
+# --- what depends on what ---------------------------------------------------------------------------------------------
 
 
 @norms
@@ -181,17 +152,6 @@ def test_nodes_are_the_self_edges() -> None:
     assert encoded.nodes.shape == (2, 4, 12)
     for node in range(4):
         assert torch.equal(encoded.nodes[:, node], encoded.edges[:, node, node])
-
-
-@norms
-@ablations
-@pytest.mark.parametrize("layers", [1, 3])
-def test_reading_some_edges(norm: str, ablation: dict[str, Any], layers: int) -> None:
-    model, edges = make_encoder(layers=layers, norm=norm, **ablation), random_edges(2, 5)
-    pairs = torch.tensor([[[0, 4], [2, 2], [1, 0]], [[3, 1], [3, 1], [0, 4]]])
-    for mask in (None, torch.tensor([[True] * 5, [True, True, False, True, False]])):
-        expected = model(edges, mask)[torch.arange(2)[:, None], pairs[..., 0], pairs[..., 1]]
-        torch.testing.assert_close(model.read(edges, pairs, mask), expected)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
