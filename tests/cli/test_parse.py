@@ -198,7 +198,7 @@ def test_json_in_letters_that_the_output_has(word: str, model: ByHeart) -> None:
 def test_someone_who_types_gets_diagrams(model: ByHeart) -> None:
     code, out, err = run("parse", stdin=f"{EMMA}\n{EMMA}\n", typed=True)
     assert (code, out) == (0, f"{EMMA_DRAWN}\n" * 2)
-    assert "one sentence a line" in err
+    assert "one sentence per line" in err
     assert run("parse", "--json", stdin=f"{EMMA}\n", typed=True)[1].startswith("{")
 
 

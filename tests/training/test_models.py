@@ -31,7 +31,7 @@ def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -
     loaded = et.load(tmp_path / "model")
     assert not loaded.training
     assert loaded.predict([QUESTION]) == model.eval().predict([QUESTION])
-    assert (loaded.task, loaded.folder, loaded.record) == ("relations", tmp_path / "model", None)
+    assert (loaded.task, loaded.folder, loaded.has_record) == ("relations", tmp_path / "model", False)
     assert type(loaded) is get_task(loaded.task).model is RelationModel
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors"}
     config = json.loads((tmp_path / "model/config.json").read_text())

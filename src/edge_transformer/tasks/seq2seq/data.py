@@ -29,6 +29,7 @@ from .questions import MAX_WORDS
 
 TRAIN_WORDS = 512  # the most words of a training pair, both sides together, to bound memory
 HELD_OUT = "held-out"
+NOTHING_TO_SCORE = "found nothing to score; expected rows of dev or test, or data.held_out above 0"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Seq2SeqData(TaskData):
             elif split in splits:  # a split file may list no rows for it
                 self._notes.append(f"{split}: there are no rows")
         if not self._splits and model is not None:
-            raise UserError("found nothing to score; expected rows of dev or test, or data.held_out above 0")
+            raise UserError(NOTHING_TO_SCORE)
         self.source: Vocab
         self.target: Vocab | None
         if model is None:
@@ -150,7 +151,10 @@ class Seq2SeqData(TaskData):
             "corpus": corpus,
             "split": files.split,
         }
-        return cls(identity, splits, settings, seed, cast(Translator | None, model), notes)
+        loaded = cls(identity, splits, settings, seed, cast(Translator | None, model), notes)
+        if not loaded._splits:  # a split file may name no rows of dev and test
+            raise UserError(NOTHING_TO_SCORE)
+        return loaded
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
