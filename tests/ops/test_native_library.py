@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,7 +42,7 @@ def test_without_a_compiler_at_installation(empty_folder: Path) -> None:
 
 
 def test_a_broken_library(empty_folder: Path) -> None:
-    (empty_folder / f"_kernels{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"not a library")
+    (empty_folder / "_kernels.so").write_bytes(b"not a library")
     found = native._load()
     assert isinstance(found, str)
     assert found.startswith("the compiled kernels cannot be loaded: ")

@@ -12,7 +12,6 @@ checkpointing. There are three pairs of them, for
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,8 @@ _VECTOR_CODE = ("portable", "AVX2", "AVX-512")
 
 def _load() -> ctypes.CDLL | str:
     """The compiled library, or why there is none."""
-    folder = Path(__file__).parent
-    paths = [folder / f"_kernels{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES]
-    found = next((path for path in paths if path.exists()), None)
-    if found is None:
+    found = Path(__file__).with_name("_kernels.so")  # of no Python in particular: any of them can load it
+    if not found.exists():
         return "no compiled kernels: there was no working C compiler when the package was installed"
     try:
         compiled = ctypes.CDLL(str(found))
