@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-tools
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
-INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python .ci/pytorch.py)
 
-.PHONY: demo test lint format clean help
+.PHONY: demo test lint format wheel clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -27,8 +27,11 @@ format: $(TOOLS)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheel: $(TOOLS)  ## an sdist and a wheel for this platform and every Python, in dist
+	$(BIN)/python -m build
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) demo build
+	rm -rf $(VENV) demo build dist
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say which: make PYTHON=python3.12 ...")'

@@ -92,7 +92,7 @@ setup(
             "edge_transformer.ops._kernels",
             sources=sorted(map(str, CSRC.glob("*.c"))),
             depends=sorted(map(str, CSRC.glob("*.h"))),
-            extra_compile_args=["-O3", "-std=gnu11", "-fno-trapping-math", "-fno-math-errno", "-Wno-psabi"],
+            extra_compile_args=["-O3", "-g0", "-std=gnu11", "-fno-trapping-math", "-fno-math-errno", "-Wno-psabi"],
             libraries=["m", "pthread"],
             optional=True,
         )
