@@ -36,8 +36,8 @@ def own_choice() -> str | None:
     return None
 
 
-def index_has(version: str) -> bool:
-    """Whether the index can be reached soon, and has this version."""
+def index_has(version: str | None) -> bool:
+    """Whether the index can be reached soon, and has this version, or any."""
     pages: list[str] = []
 
     def fetch() -> None:
@@ -50,7 +50,8 @@ def index_has(version: str) -> bool:
     thread = threading.Thread(target=fetch, daemon=True)  # the search for an address knows no timeout
     thread.start()
     thread.join(PATIENCE)
-    return any(re.search(rf"torch-{re.escape(version)}(%2B|\+)cpu", page) for page in pages)
+    wanted = r"[\d.]+" if version is None else re.escape(version)
+    return any(re.search(rf"torch-{wanted}(%2B|\+)cpu", page) for page in pages)
 
 
 def choose() -> tuple[list[str], str]:
@@ -61,10 +62,11 @@ def choose() -> tuple[list[str], str]:
         return [], f"the build that pip is told to take: {setting}"
     if has_gpu():
         return [], "the ordinary build: there is an NVIDIA GPU"
-    version = re.findall(r"^torch==(\S+)", CONSTRAINTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[0]
+    pinned = re.search(r"^torch==(\S+)", CONSTRAINTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    version = pinned[1] if pinned else None
     if index_has(version):
         return ["--extra-index-url", INDEX], f"the build for CPUs, from {INDEX}: there is no NVIDIA GPU"
-    return [], f"what pip finds by itself, GPU packages perhaps: {INDEX} cannot be reached or has no {version}"
+    return [], f"what pip finds by itself, GPU packages perhaps: {INDEX} cannot be reached or has no {version or 'PyTorch'}"
 
 
 if __name__ == "__main__":

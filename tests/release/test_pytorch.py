@@ -80,6 +80,12 @@ def test_an_index_without_the_version(script: ModuleType, index: dict[str, str],
     assert why.endswith(f"{script.INDEX} cannot be reached or has no {PINNED}")
 
 
+def test_any_version_where_none_is_pinned(script: ModuleType, index: dict[str, str]) -> None:
+    script.CONSTRAINTS.write_text("torch>=2.6\n")
+    index["page"] = "torch-2.20.1%2Bcpu"
+    assert script.choose()[0] == ["--extra-index-url", script.INDEX]
+
+
 def test_without_a_network(script: ModuleType) -> None:
     assert script.choose()[0] == []
 

@@ -111,8 +111,9 @@ def test_the_wheel_without_a_compiler(tmp_path: Path) -> None:
     code = """
 import edge_transformer as et
 model = et.load("clutrr-small")
+question = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
 for _ in range(2):
-    print(model.predict([{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}])[0]["answer"])
+    print(model.predict([question])[0]["answer"])
 """
     found = answer(wheel, tmp_path / "site", "-c", code)
     assert found.stdout.split() == ["daughter"] * 2, found.stderr
