@@ -49,7 +49,15 @@ def commit() -> str:
     if not (ROOT / ".git").exists():
         return ""
     try:
-        command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "rev-parse", "HEAD"]  # in a container, of any owner
+        command = [
+            "git",
+            "-c",
+            "safe.directory=*",
+            "-C",
+            str(ROOT),
+            "rev-parse",
+            "HEAD",
+        ]  # in a container, of any owner
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -1,7 +1,7 @@
 """Says where pip shall take PyTorch from, as arguments for it; and in words, to stderr.
 
-On Linux, PyPI's build of PyTorch brings gigabytes of packages for GPUs along. Where there is no GPU of NVIDIA, the build
-for CPUs is taken, if its index can be reached and has the version of constraints.txt. Who told pip where to look
+On Linux, PyPI's build of PyTorch brings gigabytes of packages for GPUs along. Where there is no GPU of NVIDIA, the
+build for CPUs is taken, if its index can be reached and has the version of constraints.txt. Who told pip where to look
 (PIP_INDEX_URL, PIP_NO_INDEX, an index of PyTorch, or the same in pip's files) has chosen already.
 """
 
@@ -66,7 +66,10 @@ def choose() -> tuple[list[str], str]:
     version = pinned[1] if pinned else None
     if index_has(version):
         return ["--extra-index-url", INDEX], f"the build for CPUs, from {INDEX}: there is no NVIDIA GPU"
-    return [], f"what pip finds by itself, GPU packages perhaps: {INDEX} cannot be reached or has no {version or 'PyTorch'}"
+    return (
+        [],
+        f"what pip finds by itself, GPU packages perhaps: {INDEX} cannot be reached or has no {version or 'PyTorch'}",
+    )
 
 
 if __name__ == "__main__":

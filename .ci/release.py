@@ -17,7 +17,9 @@ def disagreements(tag: str, repository: str, root: Path = ROOT) -> list[str]:
         found.append(f"pyproject.toml has version {version}, so the tag must be v{version}, not {tag}")
     if f"\nversion: {version}\n" not in (root / "CITATION.cff").read_text(encoding="utf-8"):
         found.append(f"CITATION.cff has another version than {version}")
-    if not re.search(rf"^## \[?{re.escape(version)}\b", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
+    if not re.search(
+        rf"^## \[?{re.escape(version)}\b", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    ):
         found.append(f"CHANGELOG.md has no section {version}")
     if url != f"https://github.com/{repository}":
         found.append(f"pyproject.toml has the repository {url}, not https://github.com/{repository}: links would break")

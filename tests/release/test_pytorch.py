@@ -98,9 +98,7 @@ def test_a_slow_index_is_not_waited_for(
     assert script.choose()[0] == []
 
 
-def test_with_a_gpu(
-    script: ModuleType, index: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_a_gpu(script: ModuleType, index: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ([], "the ordinary build: there is an NVIDIA GPU")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
