@@ -99,7 +99,7 @@ def test_a_slow_index_is_not_waited_for(
 
 
 def test_with_a_gpu(script: ModuleType, index: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = ([], "the ordinary build: there is an NVIDIA GPU")
+    expected: tuple[list[str], str] = ([], "the ordinary build: there is an NVIDIA GPU")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     assert script.choose() == expected

@@ -29,8 +29,10 @@ def checkout(folder: Path) -> Path:
     """A copy of what a build needs, in a folder that says its commit. Its kernels are still to be compiled."""
     ignored = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
     for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name, **({"ignore": ignored} if (ROOT / name).is_dir() else {}))
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
     (folder / "src/edge_transformer/io/commit.txt").write_text(COMMIT)
     return folder
 
