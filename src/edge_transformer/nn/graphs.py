@@ -35,13 +35,14 @@ def to_dense_edges(
     null: Tensor | None = None,
     batch_size: int | None = None,
     size: int | None = None,
+    max_nodes: int | None = None,
 ) -> DenseEdges:
     """The states of all pairs of nodes: self-edges have `x`, present edges `edge_attr`, all others `null`.
 
     x: `[nodes, dim]`; edge_index: `[2, edges]`, the edge from i to j is pair (i, j); edge_attr: `[edges, dim]`, summed
     over parallel edges, and added to x in self-loops. batch: the graph of every node, in any order; None for one graph.
     null: `[dim]`; zero unless given. batch_size: the number of graphs, where the last ones may have no nodes.
-    size: n, where it shall not be the size of the largest graph.
+    size: n, where it shall not be the size of the largest graph. max_nodes: larger graphs are refused.
     """
     _check(x, edge_index, edge_attr, batch, null)
     nodes, dim = x.shape
@@ -52,10 +53,15 @@ def to_dense_edges(
     if batch_size is None:
         batch_size = int(batch.max()) + 1 if nodes else 0
     counts = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))  # nodes of each graph
-    if size is None:
-        size = max(1, int(counts.max())) if batch_size else 1  # encoders need room for a node
-    elif batch_size and int(counts.max()) > size:
-        raise ValueError(f"graph {int(counts.argmax())} has {int(counts.max())} nodes, more than size={size}")
+    largest = int(counts.max()) if batch_size else 0
+    if max_nodes is not None and largest > max_nodes:
+        raise ValueError(
+            f"a graph has {largest} nodes, more than max_nodes={max_nodes}: there is a state for each of its "
+            f"{largest}² pairs; take smaller graphs or subgraphs, or set another max_nodes"
+        )
+    if size is not None and largest > size:
+        raise ValueError(f"graph {int(counts.argmax())} has {largest} nodes, more than size={size}")
+    size = max(1, largest) if size is None else size  # encoders need room for a node
     # The place of each node in its graph: its place among all, ordered by graphs, less the nodes of graphs before.
     order = batch.argsort(stable=True)
     before = counts.cumsum(0) - counts
@@ -175,19 +181,8 @@ class GraphLayer(nn.Module):
         else:
             given = "None" if edge_attr is None else "given"
             raise ValueError(f"edge_attr is {given}, but the layer was made with edge_dim={self.edge_dim}")
-        self._check_size(len(x), batch)
-        null = self.null.to(nodes.dtype)
-        return to_dense_edges(nodes, edge_index, edges, batch, null=null, batch_size=batch_size)
-
-    def _check_size(self, nodes: int, batch: Tensor | None) -> None:
-        if self.max_nodes is None or nodes <= self.max_nodes:
-            return
-        largest = nodes if batch is None else int(batch.bincount().max())
-        if largest > self.max_nodes:
-            raise ValueError(
-                f"a graph has {largest} nodes, more than max_nodes={self.max_nodes}: there is a state for each of its "
-                f"{largest}² pairs; take smaller graphs or subgraphs, or make the layer with another max_nodes"
-            )
+        limits = {"batch_size": batch_size, "max_nodes": self.max_nodes}
+        return to_dense_edges(nodes, edge_index, edges, batch, null=self.null.to(nodes.dtype), **limits)
 
 
 def _features(name: str, features: Tensor, width: int, setting: str) -> Tensor:
