@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import baselines, heads, inputs
     from .decoder import EdgeSeq2Seq
-    from .encoder import EdgeTransformer, Encoded
+    from .encoder import EdgeTransformer, Encoded, register_encoder
     from .layer import EdgeTransformerConfig, EdgeTransformerLayer, TriangularAttention
-    from .registry import register_encoder
 
 __all__ = [
     "EdgeSeq2Seq",
@@ -32,7 +31,7 @@ _HOMES = {
     "EdgeTransformerLayer": "layer",
     "Encoded": "encoder",
     "TriangularAttention": "layer",
-    "register_encoder": "registry",
+    "register_encoder": "encoder",
 }
 
 

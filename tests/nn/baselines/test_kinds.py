@@ -13,8 +13,7 @@ import edge_transformer as et
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import RelationRows
 from edge_transformer.errors import UserError
-from edge_transformer.nn.encoder import EdgeTransformer
-from edge_transformer.nn.registry import encoder_names, find_encoder
+from edge_transformer.nn.encoder import EdgeTransformer, encoder_names, find_encoder
 from edge_transformer.tasks.base import build_encoder, encoder_config, model_settings
 from edge_transformer.tasks.relations.data import RelationData, RelationSettings
 from edge_transformer.tasks.relations.model import RelationModel

@@ -14,8 +14,8 @@ from ...data.tensors import Vocab
 from ...errors import DataError, UserError
 from ...io.settings import require_positive
 from ...io.streams import answered, never
+from ...nn.encoder import find_encoder
 from ...nn.generation import EncoderDecoder, Generated, beam_search, greedy, sample
-from ...nn.registry import find_encoder
 from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options, require_list
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
