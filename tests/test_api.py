@@ -202,7 +202,7 @@ def test_ctrl_c_returns_what_is_trained_and_the_same_call_goes_on(
     assert not stopped.has_record
     assert stopped.predict(ROWS[:1])[0]["answer"]
     told = capfd.readouterr().err.replace("\n", " ")
-    assert f"the same call, with out='{tmp_path / 'run'}', resumes it" in told
+    assert f"run the same again to go on from {tmp_path / 'run'}" in told
     again = train(data, epochs=4, out=tmp_path / "run")
     for one, other in zip(again.parameters(), whole.parameters(), strict=True):
         assert torch.equal(one, other)

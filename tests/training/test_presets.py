@@ -59,9 +59,9 @@ def test_settings_of_the_paper() -> None:
     assert RunConfig.from_preset("relations", "clutrr/paper", {}, 1).train.clip == 1.0
 
 
-def test_the_rival_of_the_best_parser_has_its_recipe_and_the_rivals_model() -> None:
-    rival, best, plain = (load_preset(f"cogs/{name}") for name in ("best-universal", "best", "cpu-universal"))
-    assert (rival["train"], rival["data"], rival["model"]) == (best["train"], best["data"], plain["model"])
+def test_the_baseline_of_the_best_parser_has_its_recipe_and_its_own_model() -> None:
+    baseline, best, plain = (load_preset(f"cogs/{name}") for name in ("best-universal", "best", "cpu-universal"))
+    assert (baseline["train"], baseline["data"], baseline["model"]) == (best["train"], best["data"], plain["model"])
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -104,8 +104,8 @@ def test_base_is_seen_from_the_file_that_names_it(tmp_path: Path, monkeypatch: p
 
 def test_null_takes_away_what_the_base_says(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("model: {kind: edge, tied: false, dim: 8}\ntrain: {steps: 3}\n")
-    (tmp_path / "rival.yaml").write_text("base: base.yaml\nmodel: {kind: transformer, tied: null}\ntrain: {lr: null}\n")
-    assert load_preset(str(tmp_path / "rival.yaml")) == {
+    (tmp_path / "other.yaml").write_text("base: base.yaml\nmodel: {kind: transformer, tied: null}\ntrain: {lr: null}\n")
+    assert load_preset(str(tmp_path / "other.yaml")) == {
         "model": {"kind": "transformer", "dim": 8},
         "train": {"steps": 3},
     }

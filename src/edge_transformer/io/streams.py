@@ -7,8 +7,8 @@ import re
 import sys
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -181,6 +181,27 @@ def json_of_line(line: str, source: str | Path, number: int) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:  # also huge numbers and deep nesting
         raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+
+
+def unquoted(line: str) -> str:
+    """The text of a line that is a text in JSON; other lines as they are."""
+    if line.strip()[:1] == '"':
+        with suppress(ValueError):
+            return str(json.loads(line))
+    return line
+
+
+def shown_field(row: Mapping[str, Any], name: str) -> str:
+    """A field of a row as errors quote it, or that there is none."""
+    return json.dumps(row[name], default=str) if name in row else f'no "{name}"'
+
+
+def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Path, line: int | None = None) -> None:
+    """Refuse a row with a field that nothing reads: it may be misspelt, or mean something to its author."""
+    for name in row:
+        if name not in known:
+            fields = ", ".join(f'"{each}"' for each in known)
+            raise DataError(source, line, f"the field {json.dumps(name, default=str)}", f"no other than {fields}")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

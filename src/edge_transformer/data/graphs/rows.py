@@ -4,7 +4,7 @@
 
 Parents are token numbers from 0; -1, or the token's own number, means none. `labels` has any number of named columns of
 one text a token, empty where a token needs none; all lines of a file have the same columns. An optional `group` names
-the group of rows to score a line with.
+the group of rows to score a line with; an optional `id`, and what a parser adds to its answers, play no part.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
-from ...io.streams import json_of_line
+from ...io.streams import check_fields, json_of_line, shown_field
 
 MAX_TOKENS = 512  # a model keeps a vector for each pair of them
 MAX_COLUMNS = 64
+FIELDS = ("tokens", "parents", "labels", "group", "id", "logical_form", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,16 @@ class TokenGraph:
     def from_json(cls, value: Any, source: str | Path = "token graph", line: int | None = None) -> TokenGraph:
         """Check an object of the form above."""
         tokens = tokens_from_json(value, source, line)
+        check_fields(value, FIELDS, source, line)
         parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
         if not isinstance(parents, list | tuple):
-            raise DataError(source, line, _shown(parents), '"parents": a list with a number for each token')
+            raise DataError(
+                source, line, shown_field(value, "parents"), '"parents": a list with a number for each token'
+            )
         if not isinstance(labels, dict) or not all(isinstance(column, list | tuple) for column in labels.values()):
-            raise DataError(source, line, _shown(labels), '"labels": an object with a list for each column')
+            raise DataError(
+                source, line, shown_field(value, "labels"), '"labels": an object with a list for each column'
+            )
         own = [token if type(parent) is int and parent == -1 else parent for token, parent in enumerate(parents)]
         try:
             return cls(tokens, tuple(own), {name: tuple(column) for name, column in labels.items()}, group)

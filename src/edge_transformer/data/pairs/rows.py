@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from ...errors import DataError, UserError, no_text
+from ...io.streams import check_fields, shown_field
 
 MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 4096  # of one side
@@ -102,11 +103,14 @@ def pair_from_json(value: Any, source: str) -> Pair:
     """A pair from {"source": ..., "target": ...} or (source, target); each side a text or a list of words."""
     if isinstance(value, list | tuple) and len(value) == 2:
         value = dict(zip(("source", "target"), value, strict=True))
-    sides = [value.get(name) if isinstance(value, Mapping) else None for name in ("source", "target")]
+    if not isinstance(value, Mapping):
+        raise DataError(source, None, repr(value), 'an object with "source" and "target", or two texts')
+    check_fields(value, ("source", "target", "id"), source)
+    sides = [value.get(name) for name in ("source", "target")]
     words = [side.split() if isinstance(side, str) else side for side in sides]
     for name, side in zip(("source", "target"), words, strict=True):
         if not isinstance(side, list | tuple) or not all(isinstance(word, str) and word for word in side):
-            raise DataError(source, None, repr(value), f'"{name}": a text, or a list of words')
+            raise DataError(source, None, shown_field(value, name), f'"{name}": a text, or a list of words')
     return make_pair(words[0] or (), words[1] or (), source, None)
 
 
