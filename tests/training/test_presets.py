@@ -252,7 +252,7 @@ def test_changes_that_are_no_yaml(value: str) -> None:
         ("train.lr=fast", r"train\.lr: found 'fast'; expected a number"),
         ("train.epochs=1.5", r"train\.epochs: found 1\.5; expected a whole number"),
         ("train.epochs=0", "train: epochs must be at least 1"),
-        ("train.epoch=3", "train: unknown setting 'epoch'; known are epochs, "),
+        ("train.epoch=3", r"train: unknown setting 'epoch'; did you mean epochs\? Known are epochs, "),
         ("data.held_out=1", "data: held_out must be at least 0 and below 1"),
         ("data.train_k=[a]", r"data\.train_k: found 'a'; expected a whole number"),
         ("data.train_k=&x [*x]", r"data\.train_k: found \[\[\.\.\.\]\]; expected a whole number"),

@@ -44,7 +44,8 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     for key, value in changes.items():
         section, dot, name = key.partition(".")
         if section not in SECTIONS or not dot or not name:
-            raise UserError(unknown_setting(key, [f"{each}.{name or 'NAME'}" for each in SECTIONS]))
+            sections = ", ".join(f"{each}.NAME" for each in SECTIONS)
+            raise UserError(f"setting {key}: found no section; expected one of {sections}")
         result[section] = {**(result.get(section) or {}), name: value}
     return result
 

@@ -91,7 +91,8 @@ def test_settings_of_another_kind_are_refused(kind: str, setting: str, value: An
     known = [name for name in model_settings({"kind": kind, **SMALL}) if name != "kind"]
     with pytest.raises(UserError) as error:
         encoder_config({"kind": kind, **SMALL, setting: value})
-    assert str(error.value) == f"model: unknown setting {setting!r}; known are {', '.join(known)}"
+    assert str(error.value).startswith(f"model: unknown setting {setting!r}; ")
+    assert str(error.value).lower().endswith(f"known are {', '.join(known)}")
 
 
 @pytest.mark.parametrize(
