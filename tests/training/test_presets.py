@@ -138,7 +138,10 @@ def test_circles_are_refused(length: int, tmp_path: Path, monkeypatch: pytest.Mo
         ("model: !!python/object/apply:os.system ['true']\n", "no readable YAML"),
         ("model: 2020-13-45\n", "no readable YAML: month must be"),
         ("[" * 1200, "no readable YAML"),
-        ("models:\n  dim: 3\n", r"unknown setting 'models'; did you mean model\? Known are task, base, model, train, data"),
+        (
+            "models:\n  dim: 3\n",
+            r"unknown setting 'models'; did you mean model\? Known are task, base, model, train, data",
+        ),
         ("1: 2\nfoo: 3\n", "unknown setting 1; known are"),
         ("model: 3\n", "model: found 3; expected settings as key: value"),
         ("train: [1]\n", r"train: found \[1\]; expected settings"),
