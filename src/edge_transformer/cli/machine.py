@@ -53,7 +53,7 @@ def bench(
         list[str] | None,
         typer.Option(
             "--part",
-            help="core, layers, scaling, rivals, threads, memory, decode, token, seq2seq or seq2seq-memory; can be "
+            help="core, layers, scaling, baselines, threads, memory, decode, token, seq2seq or seq2seq-memory; can be "
             "repeated.",
             show_default="all",
         ),

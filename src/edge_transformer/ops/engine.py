@@ -47,6 +47,7 @@ class Engine(ABC):
     about: ClassVar[str] = "an engine from outside"  # what it is, in a few words
     computes: ClassVar[str] = "every kind of tensor"  # that `takes` says yes to
     remedy: ClassVar[str | None] = None  # how to get it, where its absence costs so much time that a user should know
+    chosen_on: ClassVar[tuple[str, ...]] = ()  # types of devices on which "auto" may choose it; empty for all
     cubic_memory: ClassVar[bool] = False  # whether it makes n^3 vectors, not n^2
 
     def describe(self) -> str:
@@ -67,7 +68,7 @@ class Engine(ABC):
 
     def preferred_for(self, tensor: Tensor) -> bool:
         """Whether "auto" may choose it for this kind of tensor."""
-        return self.usable_for(tensor)
+        return (not self.chosen_on or tensor.device.type in self.chosen_on) and self.usable_for(tensor)
 
     def only_for_tests(self, tensor: Tensor) -> bool:
         """Whether it computes this kind of tensor so slowly that its time says nothing."""

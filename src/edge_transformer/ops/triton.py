@@ -42,6 +42,7 @@ class TritonEngine(Engine):
 
     name = "triton"
     about = "kernels for GPUs"
+    chosen_on = ("cuda",)
     computes = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES) + " on a GPU"
 
     def describe(self) -> str:
@@ -57,9 +58,6 @@ class TritonEngine(Engine):
 
     def takes(self, tensor: Tensor) -> bool:
         return (tensor.is_cuda or self.only_for_tests(tensor)) and tensor.dtype in DTYPES
-
-    def preferred_for(self, tensor: Tensor) -> bool:
-        return tensor.is_cuda and self.usable_for(tensor)
 
     def only_for_tests(self, tensor: Tensor) -> bool:
         return _INTERPRETED and tensor.device.type == "cpu"

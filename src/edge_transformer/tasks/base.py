@@ -22,8 +22,7 @@ from ..io.files import fingerprint, replacing, write_json
 from ..io.records import Record, read_record
 from ..io.settings import from_dict, to_dict
 from ..io.streams import answered, never, read_json, read_json_lines
-from ..nn.encoder import Encoder
-from ..nn.registry import find_encoder
+from ..nn.encoder import Encoder, find_encoder
 
 Progress = Callable[[int], None]
 STREAM_ROWS = 256  # rows of a stream that are answered together
@@ -44,7 +43,7 @@ class TaskModel(nn.Module, ABC):
     """
 
     Options: ClassVar[type] = NoOptions  # a frozen dataclass: settings of `model:` besides those of the encoder
-    reads: ClassVar[str] = "graphs"  # of `nn.registry`: which encoders `model.kind` may name
+    reads: ClassVar[str] = "graphs"  # of `nn.encoder`: which encoders `model.kind` may name
     task: str = ""  # its registered name; training and loading set it if the class does not
     folder: Path | None = None  # where it was trained, or loaded from
     _record: Record | None = None
