@@ -24,6 +24,7 @@ from torch import Tensor
 from attention_cases import (
     ALL_CASES,
     NAMES,
+    NO_OFFSETS,
     Case,
     Parts,
     check_operator,
@@ -145,8 +146,10 @@ for kernel in engine._kernels().values():
 mask, seed = torch.ones(2, 5, dtype=torch.bool), torch.ones(1, dtype=torch.int64)
 for key_is_ij, dtype in ((False, torch.bfloat16), (True, torch.float64)):
     part, options = torch.zeros(2, 5, 5, 2, 3, dtype=dtype), (mask, 2, key_is_ij, 0.9, seed)
-    out, lse = engine.triton_forward(part, part, part, part, *options)
-    engine.triton_backward(part, part, part, part, part, out, lse, *options)
+    offset = torch.zeros(2, 2, 5, 5, dtype=torch.float64 if key_is_ij else torch.float32)
+    for offsets in ((None, None), (offset, offset)):
+        out, lse = engine.triton_forward(part, part, part, part, *offsets, *options)
+        engine.triton_backward(part, part, part, part, part, *offsets, out, lse, *options)
 print(*(name for name, complete in compiled if complete))
 """
 
@@ -160,8 +163,11 @@ def test_kernels_compile_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-c", COMPILE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    expected = "forward backward_il backward_lj forward backward_il backward_ij backward_lj"
-    assert done.stdout.split() == [f"_{name}" for name in expected.split()]
+    paper, ablation = (
+        ["forward", "backward_il", "backward_lj"],
+        ["forward", "backward_il", "backward_ij", "backward_lj"],
+    )
+    assert done.stdout.split() == [f"_{name}" for name in 2 * paper + 2 * ablation]  # without and with offsets
 
 
 # --- where kernels run --------------------------------------------------------------------------------------------
@@ -174,7 +180,7 @@ def dropout_factors(batch: int, n: int, heads: int, p: float, seed: Tensor) -> T
     """
     q = torch.zeros(batch, n, n, heads, n, dtype=torch.float64, device=DEVICE)
     v1 = torch.eye(n, dtype=torch.float64, device=DEVICE)[None, None, :, None, :].expand(q.shape)
-    out, _ = triton_forward(q, q, v1, None, None, -1, False, p, seed)
+    out, _ = triton_forward(q, q, v1, None, *NO_OFFSETS, None, -1, False, p, seed)
     return out.permute(0, 1, 4, 2, 3).cpu() * n
 
 
@@ -316,7 +322,7 @@ class TestKernels:
 
         def attend_with_seed(*arguments: Any) -> Tensor:
             *parts, options = arguments
-            tensors = [None if one is None else one.to(DEVICE) for one in (*parts, options.node_mask)]
+            tensors = [None if one is None else one.to(DEVICE) for one in (*parts, *NO_OFFSETS, options.node_mask)]
             return triton_forward(*tensors, *options.arguments()[1:3], 0.4, SEED)[0].cpu()
 
         exact = attend_with_factors(parts, options, 2, 3, factors)
@@ -332,7 +338,7 @@ class TestKernels:
         mask = None if mask is None else mask.to(DEVICE)
 
         def attend_with_seed(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-            return triton_forward(q, k, v1, v2, mask, first, key_is_ij, 0.4, SEED)[0]
+            return triton_forward(q, k, v1, v2, *NO_OFFSETS, mask, first, key_is_ij, 0.4, SEED)[0]
 
         assert torch.autograd.gradcheck(attend_with_seed, parts, fast_mode=True)
 
@@ -354,7 +360,7 @@ class TestKernels:
         q = torch.zeros(batch, n, n, heads, n)
         v1 = torch.eye(n)[None, None, :, None, :].expand(q.shape)
         for p, seed in ((0.3, SEED), (0.7, SEED + 2**40)):
-            out, _ = separate_forward(q, q, v1, None, None, -1, False, p, seed.cpu())
+            out, _ = separate_forward(q, q, v1, None, *NO_OFFSETS, None, -1, False, p, seed.cpu())
             native = out.permute(0, 1, 4, 2, 3) != 0
             assert torch.equal(dropout_factors(batch, n, heads, p, seed) != 0, native)
 
@@ -377,10 +383,10 @@ class TestKernels:
         ]
         options = (torch.ones(1, 1, dtype=torch.bool, device=DEVICE), 1, value == "left", 0.3, SEED)
         leaves = [None if part is None else part.clone().requires_grad_() for part in parts]
-        out, lse = triton_forward(*parts, *options)
+        out, lse = triton_forward(*parts, *NO_OFFSETS, *options)
         for operator, arguments in (
-            (triton_forward, (*leaves, *options)),
-            (triton_backward, (torch.randn_like(out), *parts, out, lse, *options)),
+            (triton_forward, (*leaves, *NO_OFFSETS, *options)),
+            (triton_backward, (torch.randn_like(out), *parts, *NO_OFFSETS, out, lse, *options)),
         ):
             check_operator(operator, *arguments)
 

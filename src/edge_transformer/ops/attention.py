@@ -170,9 +170,7 @@ def check_engine(engine: str) -> None:
         raise ValueError(f"engine={engine!r} is not known; choose one of {['auto', *ENGINES]}")
 
 
-def resolve_engine(
-    engine: str, like: Tensor, options: Options | None = None, need_weights: bool = False
-) -> Engine:
+def resolve_engine(engine: str, like: Tensor, options: Options | None = None, need_weights: bool = False) -> Engine:
     """The engine that runs for this request on tensors like this one."""
     check_engine(engine)
     options = Options() if options is None else options
@@ -250,7 +248,9 @@ def _check_edges(q: Tensor, options: Options) -> None:
     for one in pair:
         if one is None:
             continue
-        right = one.dim() == 4 and all(found in (1, size) for found, size in zip(one.shape, (batch, heads), strict=False))
+        right = one.dim() == 4 and all(
+            found in (1, size) for found, size in zip(one.shape, (batch, heads), strict=False)
+        )
         if not right or one.shape[2:] != (n, n) or not one.dtype.is_floating_point:
             raise ValueError(
                 f"bias must be floating point [batch, heads, n, n] = {[batch, heads, n, n]}, batch and heads perhaps 1, "

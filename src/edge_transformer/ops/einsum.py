@@ -31,7 +31,6 @@ class EinsumEngine(Engine):
         values = torch.einsum("bilhd,bljhd->biljhd", v1, v2)  # (B, n, n, n, h, d): the cost of plain equations
         return torch.einsum("biljh,biljhd->bijhd", weights, values)
 
-
     def weights(self, q: Tensor, k: Tensor, options: Options) -> Tensor:
         return attention_weights(q, k, options).permute(0, 4, 1, 2, 3)
 

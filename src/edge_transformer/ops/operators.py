@@ -74,7 +74,14 @@ def refuse_gradients(op: OpOverload) -> None:
 
 
 def empty_gradients(
-    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, left: Tensor | None, right: Tensor | None, *_: Any
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
+    *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Room for the gradients of q, k, v1, v2, left and right; empty for what there is not. Those of left and right are
     sums, and begin with zero.
@@ -85,5 +92,6 @@ def empty_gradients(
 
 def zero_offsets(q: Tensor, left: Tensor | None, right: Tensor | None) -> tuple[Tensor, Tensor]:
     """The gradients of left and right before anything is added to them; empty for what there is not."""
-    dleft, dright = (q.new_empty(0) if one is None else one.new_zeros(tuple(one.shape)) for one in (left, right))
+    none = q.new_empty(0, dtype=torch.float32)  # whatever the type of q, which an operator may have converted
+    dleft, dright = (none.clone() if one is None else one.new_zeros(tuple(one.shape)) for one in (left, right))
     return dleft, dright
