@@ -41,7 +41,8 @@ def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @every_case
 def test_blocks_give_what_the_equations_give(rows_at_once: int, case: Case) -> None:
     parts, options = random_parts(3, 5, 2, 3, value=case.value), case.options(3, 5)
-    rows = list(blocked._Blocks(parts[0], parts[1], *NO_OFFSETS, *options.arguments()).rows())
+    given: Any = (parts[0], parts[1], *NO_OFFSETS, *options.arguments())
+    rows = list(blocked._Blocks(*given).rows())
     assert [node for block in rows for node in range(5)[block]] == list(range(5))
     assert len(rows) == -(-5 // rows_at_once)
     found = outcome(BLOCKED.attend, parts, options)

@@ -101,9 +101,9 @@ def triangular_attention(
         need_weights: whether to return the weights too. The engines einsum and blocked have them.
 
     Returns:
-        `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros. With `need_weights`, a pair of
-        that and the weights before dropout, `[batch, heads, i, l, j]`: those of one edge (i, j) over its pivots l sum to
-        1, or to 0 where there is no pivot. They have gradients too.
+        `[batch, n, n, heads, head_dim]`. An edge all of whose pivots are masked gets zeros. With `need_weights`, a pair
+        of that and the weights before dropout, `[batch, heads, i, l, j]`: those of an edge (i, j) over its pivots l sum
+        to 1, or to 0 where there is no pivot. They have gradients too.
     """
     options = Options(node_mask, causal_from, key, dropout_p, edge_mask, bias)
     _check(q, options)
@@ -145,7 +145,9 @@ def grouped_triangular_attention(
     dropout_p: float = 0.0,
     engine: str = "auto",
 ) -> Tensor:
-    """`packed_triangular_attention` of graphs of several sizes, whose edges lie behind each other; without masks or biases.
+    """`packed_triangular_attention` of graphs of several sizes, whose edges lie behind each other.
+
+    There are no masks and no biases here: what lies in `parts` is there.
 
     Args:
         parts: `[edges, 4, heads, head_dim]`; 3 without v2.
@@ -234,26 +236,23 @@ def _check(q: Tensor, options: Options) -> None:
 def _check_edges(q: Tensor, options: Options) -> None:
     """Refuse masks and biases of edges that are not for these edges."""
     batch, n, _, heads, _ = q.shape
-    mask = options.edge_mask
+    mask, pair = options.edge_mask, options.bias if isinstance(options.bias, tuple) else (options.bias, options.bias)
+    if len(pair) != 2 or not all(one is None or isinstance(one, Tensor) for one in pair):
+        raise ValueError("bias must be a tensor or a pair (left, right) of tensors, either of which may be None")
+    for name, one in (("edge_mask", mask), *(("bias", one) for one in pair)):
+        if one is not None and one.device != q.device:
+            raise ValueError(f"{name} is on {one.device}, but q is on {q.device}")
     if mask is not None and (mask.dtype != torch.bool or mask.shape != (batch, n, n)):
         raise ValueError(
             f"edge_mask must be bool [batch, n, n] = {[batch, n, n]}, but is {mask.dtype} {list(mask.shape)}"
         )
-    pair = options.bias if isinstance(options.bias, tuple) else (options.bias,)
-    if len(pair) > 2 or any(not isinstance(one, Tensor | None) for one in pair):
-        raise ValueError("bias must be a tensor or a pair of tensors, (left, right), either of which may be None")
-    for name, one in (("edge_mask", mask), *(("bias", one) for one in pair)):
-        if one is not None and one.device != q.device:
-            raise ValueError(f"{name} is on {one.device}, but q is on {q.device}")
     for one in pair:
         if one is None:
             continue
-        right = one.dim() == 4 and all(
-            found in (1, size) for found, size in zip(one.shape, (batch, heads), strict=False)
-        )
-        if not right or one.shape[2:] != (n, n) or not one.dtype.is_floating_point:
+        fits = one.dim() == 4 and one.shape[0] in (1, batch) and one.shape[1] in (1, heads) and one.shape[2:] == (n, n)
+        if not fits or not one.dtype.is_floating_point:
             raise ValueError(
-                f"bias must be floating point [batch, heads, n, n] = {[batch, heads, n, n]}, batch and heads perhaps 1, "
+                f"bias must be floating point [batch, heads, n, n] = {[batch, heads, n, n]}, or 1 for batch or heads, "
                 f"but is {one.dtype} {list(one.shape)}"
             )
 

@@ -48,8 +48,8 @@ def attention_weights(q: Tensor, k: Tensor, options: Options) -> Tensor:
 
 
 def soft_max(scores: Tensor, left: Tensor | None, right: Tensor | None, allowed: Tensor | None) -> Tensor:
-    """Weights from scores (B, i, l, j, h), with offsets for edges il (B, h, i, l) and lj (B, h, l, j), over the triangles
-    that count: `allowed` of them, without those that an offset of -inf excludes.
+    """Weights from scores (B, i, l, j, h) and what is added to them for edges il (B, h, i, l) and lj (B, h, l, j), over
+    the triangles that count: those that are `allowed` and that no -inf excludes.
     """
     if left is not None:
         scores = scores + left.permute(0, 2, 3, 1)[:, :, :, None]

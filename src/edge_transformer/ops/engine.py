@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .memory import Memory, PlainMemory
 
-
 Bias = Tensor | tuple[Tensor | None, Tensor | None] | None
 
 
@@ -28,8 +27,10 @@ class Options:
     bias: Bias = None  # [batch or 1, heads or 1, n, n], or a pair of those
 
     def offsets(self, q: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """What edges (i, l) and edges (l, j) add to the scores of q, `[batch, n, n, heads, head_dim]`: `[batch, heads, n,
-        n]` in the number type of the sums, -inf for an edge that takes part in no triangle; None where nothing is added.
+        """What edges (i, l) and edges (l, j) add to the scores of q, `[batch, n, n, heads, head_dim]`.
+
+        `[batch, heads, n, n]` each, in the number type of the sums; -inf for an edge that takes part in no triangle, and
+        None where nothing is added.
         """
         left, right = self.bias if isinstance(self.bias, tuple) else (self.bias, self.bias)
         return self._offset(left, q), self._offset(right, q)

@@ -81,7 +81,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class NativeEngine(Engine):
-    """Compiled C for the CPU, in O(n^2 head_dim) memory for each (batch, head). 16-bit numbers are computed in float32."""
+    """Compiled C for the CPU, in O(n^2 head_dim) memory for each (batch, head); 16-bit numbers by way of float32."""
 
     name = "native"
     about = "compiled C"

@@ -89,7 +89,7 @@ def _score(
     product: tensor, counts: tensor, left: tensor, right: tensor, bh: tensor, n: tensor, i: tensor, pivot: tensor,
     j: tensor, HEAD_DIM: constexpr,
 ) -> tensor:  # fmt: skip
-    """The scores of triangles from q . k, with what their edges add to them; minus infinity for those that do not count."""
+    """The scores of triangles from q . k, with what their edges add to them; minus infinity if they do not count."""
     score, edge = tl.where(counts, product * HEAD_DIM**-0.5, float("-inf")), tl.cast(bh, tl.int64) * n * n
     read = score != float("-inf")
     if left is not None:
@@ -117,7 +117,8 @@ def _exact(number: float64, like: tensor) -> tensor:
 
 def _forward(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    left: tensor, right: tensor, lse: tensor, out: tensor, out_at: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, out: tensor, out_at: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
@@ -171,8 +172,8 @@ def _forward(
 
 def _backward_il(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    left: tensor, right: tensor, lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dq: tensor, dv1: tensor, made_at: tensor,
-    dleft: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dq: tensor, dv1: tensor, made_at: tensor, dleft: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
@@ -229,8 +230,8 @@ def _backward_il(
 
 def _backward_lj(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    left: tensor, right: tensor, lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, dv2: tensor, made_at: tensor,
-    dright: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, dv2: tensor, made_at: tensor, dright: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
@@ -295,7 +296,8 @@ def _backward_lj(
 
 def _backward_ij(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    left: tensor, right: tensor, lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, made_at: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, made_at: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
