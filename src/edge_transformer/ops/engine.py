@@ -29,7 +29,7 @@ class Options:
     def offsets(self, q: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """What edges (i, l) and edges (l, j) add to the scores of q, `[batch, n, n, heads, head_dim]`.
 
-        `[batch, heads, n, n]` each, in the number type of the sums; -inf for an edge that takes part in no triangle, and
+        `[batch, heads, n, n]` each, in the number type of the sums; -inf for an edge that takes part in no triangle;
         None where nothing is added.
         """
         left, right = self.bias if isinstance(self.bias, tuple) else (self.bias, self.bias)
