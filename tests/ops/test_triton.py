@@ -250,6 +250,27 @@ class TestKernels:
             assert one.dtype == torch.float32
             assert worst(one, right) <= 3 * worst(other, right) + 1e-6 * max(1.0, right.abs().max().item()), name
 
+    @pytest.mark.parametrize("case", ALL_CASES[::3], ids=str)
+    def test_masks_and_biases_of_edges(self, case: Case) -> None:
+        n, options = 3 + ALL_CASES.index(case) % 3, case.options(2, 5)
+        parts = random_parts(2, n, 2, 3, value=case.value)
+        pair = [torch.randn(2, heads, n, n, dtype=torch.float64) for heads in (1, 2)]
+        pair[1][torch.rand(pair[1].shape) < 0.2] = -torch.inf
+        mask = None if options.node_mask is None else options.node_mask[:, :n]
+        edge_mask = (torch.rand(2, n, n) < 0.6) if case.causal else None  # some edges are left without any pivot
+        found = []
+        for device, run in ((DEVICE, TRITON), ("cpu", EINSUM)):
+            leaves = [None if one is None else one.detach().to(device).requires_grad_() for one in (*parts, *pair)]
+            q, k, v1, v2, left, right = leaves
+            bias = (left, None if case.masked and not case.causal else right)
+            moved = (None if one is None else one.to(device) for one in (mask, edge_mask))
+            node_mask, edges = moved
+            out = run.attend(q, k, v1, v2, Options(node_mask, 1 if case.causal else None, case.key, 0.0, edges, bias))
+            wanted = [one for one in (*leaves[:5], bias[1]) if one is not None]
+            made = torch.autograd.grad(out, wanted, upstream(out).to(device))
+            found.append([out.detach().cpu(), *(one.cpu() for one in made)])
+        assert all(worst(one, right) < 1e-12 for one, right in zip(*found, strict=True))
+
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
     def test_16_bits_are_computed_in_32(self, dtype: torch.dtype) -> None:
         rounded = random_parts(2, 4, 1, 8, dtype=dtype)
