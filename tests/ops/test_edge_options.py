@@ -34,7 +34,7 @@ from edge_transformer.ops.native import packed_backward, packed_forward, separat
 
 every_engine = pytest.mark.parametrize("engine", EVERY_ENGINE)
 # An edge mask, a left bias, a right bias: at least one of them.
-GIVEN = [choice for choice in product((False, True), repeat=3) if any(choice)]
+GIVEN: list[Any] = [choice for choice in product((False, True), repeat=3) if any(choice)]
 
 
 def random_edges(batch: int, n: int, heads: int, given: tuple[bool, bool, bool]) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def found_with(
 ) -> list[Tensor]:
     """Output, and gradients of the parts and of the biases."""
     device = device_of(ENGINES[engine])
-    leaves = [None if part is None else part.detach().to(device, dtype).requires_grad_() for part in parts]
-    pair = tuple(None if one is None else one.detach().to(device, dtype).requires_grad_() for one in edges["bias"])
-    moved = {name: one.to(device) if isinstance(one, Tensor) else one for name, one in options.items()}
+    leaves: list[Any] = [None if one is None else one.detach().to(device, dtype).requires_grad_() for one in parts]
+    pair: Any = tuple(None if one is None else one.detach().to(device, dtype).requires_grad_() for one in edges["bias"])
+    moved: dict[str, Any] = {name: one.to(device) if isinstance(one, Tensor) else one for name, one in options.items()}
     mask = None if edges["edge_mask"] is None else edges["edge_mask"].to(device)
     value = "left" if parts[3] is None else "product"
     out = triangular_attention(*leaves, **moved, value=value, edge_mask=mask, bias=pair, engine=engine)
@@ -104,7 +104,7 @@ def test_output_and_gradients_are_those_of_the_equations(engine: str, case: Case
     for offset, (n, head_dim) in enumerate([(1, 1), (2, 3), (5, 3), (6, 8), (9, 2)]):
         parts, given = random_parts(2, n, 2, head_dim, value=case.value), GIVEN[(place + offset) % len(GIVEN)]
         options = case.options(2, n, seed=place)
-        choice = {"node_mask": options.node_mask, "causal_from": options.causal_from, "key": case.key}
+        choice: Any = {"node_mask": options.node_mask, "causal_from": options.causal_from, "key": case.key}
         edges = random_edges(2, n, 2, given)
         exact = found_with("einsum", parts, edges, **choice)
         assert_right(found_with(engine, parts, edges, **choice), exact, 1e-12)
@@ -119,7 +119,7 @@ def test_every_vector_code_also_in_several_tiles(given: tuple[bool, bool, bool])
     case = ALL_CASES[5 * GIVEN.index(given) % len(ALL_CASES)]
     for n, head_dim in [(17, 5), (37, 90)]:
         parts, options = random_parts(1, n, 1, head_dim, value=case.value), case.options(1, n)
-        choice = {"node_mask": options.node_mask, "causal_from": options.causal_from, "key": case.key}
+        choice: Any = {"node_mask": options.node_mask, "causal_from": options.causal_from, "key": case.key}
         edges = random_edges(1, n, 1, given)
         exact = found_with("einsum", parts, edges, **choice)
         for code in usable_vector_codes():
@@ -204,7 +204,8 @@ def test_packed_parts_give_the_same(engine: str, case: Case) -> None:
 def test_a_bias_is_not_rounded_to_16_bits(dtype: torch.dtype) -> None:
     parts = random_parts(1, 6, 2, 8, dtype=dtype)
     bias = torch.randn(1, 2, 6, 6, requires_grad=True)
-    exact = EINSUM.attend(*(part.double() for part in parts), Options(bias=bias.double()))
+    q, k, v1, v2 = (part.double() for part in parts)
+    exact = EINSUM.attend(q, k, v1, v2, Options(bias=bias.double()))
     for engine in ("native", "blocked"):
         out = triangular_attention(*parts, bias=bias, engine=engine)
         assert out.dtype == dtype
@@ -275,10 +276,11 @@ def test_an_engine_that_does_not_know_them_is_not_asked(monkeypatch: pytest.Monk
     monkeypatch.setitem(ENGINES, "old", OldEngine())
     parts, mask = torch.randn(4, 1, 3, 3, 1, 2), torch.ones(1, 3, 3, dtype=torch.bool)
     triangular_attention(*parts, engine="old")
-    for name, given in {"edge_mask": mask, "bias": torch.zeros(1, 1, 3, 3)}.items():
+    for name, tensor in {"edge_mask": mask, "bias": torch.zeros(1, 1, 3, 3)}.items():
+        given: Any = {name: tensor}
         with pytest.raises(ValueError, match=f'engine="old" cannot be used: it has no {name}; engines that do: einsum'):
-            triangular_attention(*parts, engine="old", **{name: given})  # type: ignore[call-overload]
-        assert resolve_engine("auto", parts, Options(**{name: given})).name != "old"
+            triangular_attention(*parts, engine="old", **given)
+        assert resolve_engine("auto", parts, Options(**given)).name != "old"
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

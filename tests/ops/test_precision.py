@@ -128,8 +128,8 @@ def test_under_slow_autocast_the_encoder_computes_in_float32(slow: None, norm: s
         found = model(x)
         assert torch.equal(found, expected)
         assert torch.equal(model.read(x, pairs), read)
-        for one, right in zip(model.encode_groups([x, x[:1, :3, :3]]), grouped, strict=True):
-            assert torch.equal(one.edges, right.edges)
+        for group, right_group in zip(model.encode_groups([x, x[:1, :3, :3]]), grouped, strict=True):
+            assert torch.equal(group.edges, right_group.edges)
         rounded = model(x.to(dtype))  # the final norm may give float32, as it does without this
     assert worst(rounded, model(x.to(dtype).float())) <= 8 * torch.finfo(dtype).eps
     for one, right in zip(torch.autograd.grad(found.sum(), list(model.parameters())), gradients, strict=True):

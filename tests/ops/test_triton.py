@@ -41,7 +41,7 @@ from attention_cases import (
 from edge_transformer.ops import triton as engine
 from edge_transformer.ops.attention import triangular_attention
 from edge_transformer.ops.einsum import EINSUM
-from edge_transformer.ops.engine import Options
+from edge_transformer.ops.engine import Engine, Options
 from edge_transformer.ops.native import separate_forward
 from edge_transformer.ops.triton import TRITON, triton_backward, triton_forward
 
@@ -259,12 +259,13 @@ class TestKernels:
         mask = None if options.node_mask is None else options.node_mask[:, :n]
         edge_mask = (torch.rand(2, n, n) < 0.6) if case.causal else None  # some edges are left without any pivot
         found = []
-        for device, run in ((DEVICE, TRITON), ("cpu", EINSUM)):
-            leaves = [None if one is None else one.detach().to(device).requires_grad_() for one in (*parts, *pair)]
+        engines: list[tuple[str, Engine]] = [(DEVICE, TRITON), ("cpu", EINSUM)]
+        for device, run in engines:
+            given: Any = (*parts, *pair)
+            leaves: list[Any] = [None if one is None else one.detach().to(device).requires_grad_() for one in given]
             q, k, v1, v2, left, right = leaves
             bias = (left, None if case.masked and not case.causal else right)
-            moved = (None if one is None else one.to(device) for one in (mask, edge_mask))
-            node_mask, edges = moved
+            node_mask, edges = (None if one is None else one.to(device) for one in (mask, edge_mask))
             out = run.attend(q, k, v1, v2, Options(node_mask, 1 if case.causal else None, case.key, 0.0, edges, bias))
             wanted = [one for one in (*leaves[:5], bias[1]) if one is not None]
             made = torch.autograd.grad(out, wanted, upstream(out).to(device))
