@@ -237,7 +237,7 @@ def _backward(
         f"d{name}": one if one.dtype == soft_max.dtype else one.new_empty(one.shape, dtype=soft_max.dtype)
         for name, one in gradients.items()
     }
-    _run("backward", {**tensors, **written}, soft_max, choice, sizes)
+    _run("backward", {**tensors, **written}, soft_max.contiguous(), choice, sizes)
     for name, one in gradients.items():
         if written[f"d{name}"] is not one:
             one.copy_(written[f"d{name}"])
