@@ -10,7 +10,7 @@ from documents import NAMES, ROOT, text_of
 from edge_transformer.training.presets import preset_names
 
 RESULTS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "results").glob("*.md"))]
-ALL = [*NAMES, *RESULTS, "RESULTS.md", "CHANGELOG.md", "research/log.md"]
+ALL = [*NAMES, *RESULTS, "RESULTS.md", "CHANGELOG.md", "THIRD_PARTY.md", "research/log.md"]
 
 
 def anchors(name: str) -> set[str]:

@@ -359,6 +359,7 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE = "run.json"  # what to run, written when a run starts
 RECORD_FILE = "record.json"  # the results of a finished run
 BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
+CARD_FILE = "MODEL_CARD.md"  # what a bundled model is for, its data and licence, its scores and limits
 
 
 def load(path: str | Path) -> TaskModel:
@@ -397,6 +398,13 @@ def load(path: str | Path) -> TaskModel:
 def bundled_models() -> list[str]:
     """The names of the bundled models. `load` prefers a folder of the same name."""
     return sorted(config.parent.name for config in BUNDLED.glob(f"*/{CONFIG_FILE}"))
+
+
+def model_card(name: str) -> str:
+    """The model card of a bundled model, in Markdown."""
+    if name not in bundled_models():
+        raise UserError(f"{name}: no bundled model; expected one of {', '.join(bundled_models())}")
+    return (BUNDLED / name / CARD_FILE).read_text(encoding="utf-8")
 
 
 # --- tasks with splits ----------------------------------------------------------------------------------------------
