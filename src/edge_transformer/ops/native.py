@@ -22,7 +22,8 @@ from torch import Tensor
 
 from .engine import Engine, Options, drop_below
 from .memory import NativeMemory
-from .operators import connect, empty_gradients, operator
+from .operators import empty_gradients, operator
+from .plain import connect_groups, connect_packed, connect_separate
 
 # --- the compiled library ---------------------------------------------------------------------------------------------
 
@@ -331,6 +332,6 @@ def groups_backward(
     return made
 
 
-connect(separate_forward, separate_backward)
-connect(packed_forward, packed_backward, tensors=1)
-connect(groups_forward, groups_backward, tensors=1)
+connect_separate(separate_forward, separate_backward)
+connect_packed(packed_forward, packed_backward)
+connect_groups(groups_forward, groups_backward)

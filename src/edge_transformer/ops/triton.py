@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from .engine import Engine, Options, drop_below
-from .operators import connect, empty_gradients, operator
+from .operators import empty_gradients, operator
+from .plain import connect_separate
 from .triton_kernels import with_triton
 
 _OLDEST = (3, 3)  # version of Triton whose kernels take tuples
@@ -228,4 +229,4 @@ def triton_backward(
     return dq, dk, dv1, dv2
 
 
-connect(triton_forward, triton_backward)
+connect_separate(triton_forward, triton_backward)
