@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .engine import Engine, Options
 from .operators import empty_gradients, operator
-from .plain import Kept, attend, attend_backward, connect_separate
+from .plain import Kept, attend, attend_backward, connect_separate, sums_in
 
 
 class BlockedEngine(Engine):
@@ -42,7 +42,7 @@ def _kept(q: Tensor, dropout_p: float, seed: Tensor | None) -> Kept:
             torch.rand(shape, generator=generator.manual_seed((int(seed) + row) % 2**63), device=q.device)
             for row in range(rows.start, rows.stop)
         ]
-        return (torch.stack(drawn, 1) >= dropout_p).double() / (1 - dropout_p)
+        return (torch.stack(drawn, 1) >= dropout_p).to(sums_in(q.dtype)) / (1 - dropout_p)
 
     return draw
 

@@ -33,7 +33,9 @@ def feed_forward(
     weights = (weight1, bias1, weight2, bias2)
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
     if NATIVE.usable_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
-        return _feed_forward(x.reshape(-1, x.shape[-1]), *weights, p, draw_seed(p), trained and keep_hidden)[0].view_as(x)
+        return _feed_forward(x.reshape(-1, x.shape[-1]), *weights, p, draw_seed(p), trained and keep_hidden)[0].view_as(
+            x
+        )
     if trained and not keep_hidden:
         return checkpoint(_plain, x, *weights, p, use_reentrant=False)
     return _plain(x, *weights, p)

@@ -95,9 +95,7 @@ Keep = Callable[[Any, Sequence[Any], tuple[Tensor, ...]], None]  # of a context,
 Differentiate = Callable[..., Sequence[Tensor | None]]  # of a context and the gradients of the results
 
 
-def derive(
-    op: OpOverload, plain: Plain, keep: Keep | None = None, differentiate: Differentiate | None = None
-) -> None:
+def derive(op: OpOverload, plain: Plain, keep: Keep | None = None, differentiate: Differentiate | None = None) -> None:
     """Say how to differentiate an operator: forwards through `plain`, which may give the first results alone; backwards
     by `differentiate`, which gives the gradients of the first arguments from what `keep` kept, or else through `plain`
     as well, at the time a gradient is asked for.
@@ -167,7 +165,7 @@ def _through(op: OpOverload, plain: Plain) -> tuple[Keep, Differentiate]:
         def again(*tensors: Tensor) -> tuple[Tensor, ...]:
             return _several(plain(**named | dict(zip(wanted, tensors, strict=True))))[: len(gradients)]
 
-        _, pull = torch.func.vjp(again, *wanted.values())
+        pull: Any = torch.func.vjp(again, *wanted.values())[1]
         made = dict(zip(wanted, pull(gradients), strict=True))
         return [made.get(name) for name in _names(op)]
 

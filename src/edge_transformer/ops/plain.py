@@ -21,6 +21,11 @@ _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single
 Kept = Callable[[slice], Tensor | None]  # of some rows i the factors of dropout, (B, i, l, j, h); None: no dropout
 
 
+def sums_in(dtype: torch.dtype) -> torch.dtype:
+    """The number type that sums over numbers of this type are computed in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
 def attend(
     q: Tensor,
     k: Tensor,
@@ -63,7 +68,8 @@ def attend_backward(
     dtype, n, scale = q.dtype, q.shape[1], q.shape[-1] ** -0.5
     with _without_autocast(q.device):
         q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
-        dq, dk, dv1, dv2 = [], [], [], []
+        lists: list[list[Tensor]] = [[] for _ in range(4)]
+        dq, dk, dv1, dv2 = lists
         for rows in _rows(q):
             weights = _weights(q, k, node_mask, causal_from, key_is_ij, rows)  # (B, c, l, j, h)
             keep = kept(rows)
@@ -83,7 +89,7 @@ def attend_backward(
                 dq.append(torch.einsum("biljh,bljhd->bilhd", dscores, k))
                 _add(dk, torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows]))
         nothing = q.new_empty(0)
-        made = [torch.cat(each, 1) if each else nothing for each in (dq, dk, dv1, dv2)]
+        made = [torch.cat(each, 1) if each else nothing for each in lists]
         return made[0].to(dtype), made[1].to(dtype), made[2].to(dtype), made[3].to(dtype)
 
 
@@ -91,12 +97,10 @@ def _rows(q: Tensor) -> Iterator[slice]:
     """Slices of rows i, so few that a block has about `_NUMBERS_AT_ONCE` numbers."""
     batch, n, _, heads, head_dim = q.shape
     step = max(1, _NUMBERS_AT_ONCE // max(1, batch * n * n * heads * head_dim))
-    return (slice(start, min(n, start + step)) for start in range(0, n, step))
+    return (slice(start, min(n, start + step)) for start in range(0, max(1, n), step))
 
 
-def _weights(
-    q: Tensor, k: Tensor, node_mask: Tensor | None, causal_from: int, key_is_ij: bool, rows: slice
-) -> Tensor:
+def _weights(q: Tensor, k: Tensor, node_mask: Tensor | None, causal_from: int, key_is_ij: bool, rows: slice) -> Tensor:
     """The attention weights of some rows before dropout: (B, c, l, j, h)."""
     if key_is_ij:
         scores = torch.einsum("bilhd,bijhd->biljh", q[:, rows], k[:, rows])
@@ -115,8 +119,7 @@ def _add(sums: list[Tensor], term: Tensor) -> None:
 
 
 def _wide(tensor: Tensor) -> Tensor:
-    """In the number type of the sums: float32, or float64 for float64."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+    return tensor.to(sums_in(tensor.dtype))
 
 
 def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
@@ -278,5 +281,5 @@ def _ask(forward: OpOverload, dropout_p: float, seed: Tensor, **tensors: Any) ->
 
 def _factors(weights: Tensor, dropout_p: float) -> Kept:
     """The factors of dropout from equal weights after it, (B, i, j, h, l)."""
-    factors = (weights > 0).to(weights.dtype).permute(0, 1, 4, 2, 3) / (1 - dropout_p)
+    factors = (weights > 0).permute(0, 1, 4, 2, 3).to(sums_in(weights.dtype)) / (1 - dropout_p)
     return lambda rows: factors[:, rows]
