@@ -198,9 +198,8 @@ def test_second_derivatives(engine: str, case: Case) -> None:
 @every_engine
 @every_form
 def test_gradients_of_gradients(engine: str, form: str) -> None:
-    thirds = []
+    thirds, x = [], draw().requires_grad_()
     for function in (FORMS[form](engine), FORMS[form]("einsum")):
-        x = draw().requires_grad_() if not thirds else x
         (first,) = torch.autograd.grad(loss(function)(x), x, create_graph=True)
         (second,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
         (third,) = torch.autograd.grad(second.sin().sum(), x)
@@ -212,7 +211,7 @@ def test_gradients_of_gradients(engine: str, form: str) -> None:
 @pytest.mark.parametrize("dropout_p", [0.0, 0.4])
 def test_second_derivatives_by_finite_differences(engine: str, dropout_p: float) -> None:
     x = draw(batch=1).requires_grad_()
-    assert torch.autograd.gradgradcheck(seeded(separate(engine, dropout_p=dropout_p, batch=1)), x)
+    assert torch.autograd.gradgradcheck(seeded(separate(engine, dropout_p=dropout_p, batch=1)), x, fast_mode=True)
 
 
 # --- vmap -------------------------------------------------------------------------------------------------------------
@@ -297,7 +296,10 @@ def test_feed_forward(keep_hidden: bool) -> None:
 
 @pytest.mark.parametrize("dims", [(0, None, None, None, None), (0, 0, 0, 0, 0), (None, 0, None, 0, None)], ids=str)
 def test_vmap_of_feed_forward(dims: tuple[int | None, ...]) -> None:
-    given = [one if dim is None else torch.stack([one, -one, 2 * one]) for one, dim in zip(network_inputs(), dims)]
+    given = [
+        one if dim is None else torch.stack([one, -one, 2 * one])
+        for one, dim in zip(network_inputs(), dims, strict=True)
+    ]
     same(vmap(feed_forward, dims)(*given), vmap(plain_network, dims)(*given))
     found, expected = (
         vmap(grad(lambda *given, network=network: network(*given).square().sum(), tuple(range(5))), dims)(*given)
@@ -315,7 +317,7 @@ def fused_dropout() -> Iterator[Any]:
 
 
 @needs_kernels
-@pytest.mark.parametrize("function", fused_dropout())
+@pytest.mark.parametrize("function", list(fused_dropout()))
 def test_fused_dropout(function: Function) -> None:
     check_dropout(function, numbers(2, 3, 4))
     x = numbers(2, 3, 4).expand(3, -1, -1, -1)

@@ -109,6 +109,7 @@ def _feed_forward_backward(
     """The gradients of x, weight1, bias1, weight2 and bias2. A hidden layer that was not kept is computed again."""
     rows, width = x.shape[0], weight1.shape[0]
     part = _rows_of_a_part(width)
+    kept = kept.contiguous()
     again = None if len(kept) == rows else x.new_empty(min(part, rows), width)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
     dweight1, dweight2 = torch.zeros_like(weight1), torch.zeros_like(weight2)

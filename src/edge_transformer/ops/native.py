@@ -213,9 +213,9 @@ def _backward(
     sizes: Sequence[int] = (),
 ) -> None:
     """Write the gradients of the parts that there are."""
-    tensors = _readable({**_named(parts), "dout": dout})
+    tensors = _readable({**_named(parts), "dout": dout, "out": out})
     written = {f"d{name}": gradient for name, gradient in _named(gradients).items() if name in tensors}
-    _run("backward", {**tensors, "out": out, **written}, soft_max, choice, sizes)
+    _run("backward", {**tensors, **written}, soft_max.contiguous(), choice, sizes)
 
 
 def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:

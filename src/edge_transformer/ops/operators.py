@@ -106,7 +106,8 @@ def derive(op: OpOverload, plain: Plain, keep: Keep | None = None, differentiate
     recorded = _recorded(op, keep, differentiate)
 
     def autograd(keyset: Any, *given: Any) -> Any:
-        if forward_ad._current_level >= 0 and any(map(_has_tangent, given)):
+        forwards = forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+        if forwards and any(map(_has_tangent, given)):
             made = _several(plain(**{name: given[at] for name, at in read.items()}))
             if len(made) < returns:  # what is kept for the backward operator, which goes through plain code as well
                 made += tuple(torch.full_like(one, torch.nan) for one in _several(_FAKES[op](*given))[len(made) :])
@@ -179,7 +180,7 @@ def _read(op: OpOverload, plain: Plain) -> dict[str, int]:
 
 
 def _has_tangent(value: Any) -> bool:
-    return isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None
+    return isinstance(value, Tensor) and forward_ad.unpack_dual(value, level=0).tangent is not None
 
 
 def _save(ctx: Any, values: Sequence[Any]) -> None:

@@ -218,6 +218,7 @@ def triton_backward(
     dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
     if q.numel() == 0:
         return dq, dk, dv1, dv2
+    lse = lse.contiguous()
     dot = (dout.to(lse.dtype) * out).sum(-1).permute(0, 3, 1, 2).contiguous()  # (B, h, i, j)
     given: dict[str, Any] = {"lse": lse, "dout": dout, "dout_at": dout.stride(), "dot": dot, "made_at": dq.stride()}
     arguments = ((q, k, v1, v2), node_mask, causal_from, key_is_ij, dropout_p, seed)
