@@ -107,7 +107,7 @@ def derive(op: OpOverload, plain: Plain, keep: Keep | None = None, differentiate
 
     def autograd(keyset: Any, *given: Any) -> Any:
         forwards = forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
-        if forwards and any(map(_has_tangent, given)):
+        if forwards and any(map(has_tangent, given)):
             made = _several(plain(**{name: given[at] for name, at in read.items()}))
             if len(made) < returns:  # what is kept for the backward operator, which goes through plain code as well
                 made += tuple(torch.full_like(one, torch.nan) for one in _several(_FAKES[op](*given))[len(made) :])
@@ -179,7 +179,8 @@ def _read(op: OpOverload, plain: Plain) -> dict[str, int]:
     return {name: at for at, name in enumerate(_names(op)) if name in parameters}
 
 
-def _has_tangent(value: Any) -> bool:
+def has_tangent(value: Any) -> bool:
+    """Whether a value is a tensor that forward-mode differentiation follows."""
     return isinstance(value, Tensor) and forward_ad.unpack_dual(value, level=0).tangent is not None
 
 
