@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attention_cases import check_operator, needs_kernels
-from edge_transformer.ops import attention, feed_forward  # noqa: F401: they define the operators
+from edge_transformer.ops import attention, feed_forward  # noqa: F401 (they define the operators)
 
 SEED = torch.tensor([3])
 NOT_HERE = {"triton_forward", "triton_backward"}  # need a GPU, or minutes; in test_triton.py
