@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from attention_cases import (
     ALL_CASES,
     NAMES,
+    NO_OFFSETS,
     Case,
     check_operator,
     every_case,
@@ -55,7 +56,7 @@ def test_gradients_of_blocks_with_dropout_by_finite_differences(monkeypatch: pyt
     arguments = case.options(2, 3).arguments()[:3]
 
     def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-        return blocked_forward(q, k, v1, v2, *arguments, 0.4, SEED)
+        return blocked_forward(q, k, v1, v2, *NO_OFFSETS, *arguments, 0.4, SEED)
 
     assert torch.autograd.gradcheck(attend, present(parts))
 
@@ -132,7 +133,7 @@ def test_operators(case: Case, dropout_p: float, dtype: torch.dtype) -> None:
     parts = [None if part is None else part.detach() for part in leaves]
     turned = [None if part is None else part.transpose(1, 2) for part in parts]
     dout = torch.randn(2, 3, 3, 2, 4).to(dtype)
-    choice = (*case.options(2, 3).arguments()[:3], dropout_p, SEED if dropout_p else None)
+    choice = (*NO_OFFSETS, *case.options(2, 3).arguments()[:3], dropout_p, SEED if dropout_p else None)
     cases: list[tuple[Any, tuple[Any, ...]]] = [
         (blocked_forward, (*leaves, *choice)),
         (blocked_forward, (*turned, *choice)),

@@ -105,10 +105,10 @@ def test_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_kernels
 def test_what_the_kernels_compute() -> None:
     assert NATIVE.unavailable() is None
-    assert NATIVE.usable_for(torch.zeros(1))
-    assert NATIVE.usable_for(torch.zeros(1, dtype=torch.float64))
-    for dtype in (torch.float16, torch.bfloat16, torch.int64):
-        assert not NATIVE.usable_for(torch.zeros(1, dtype=dtype))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert NATIVE.usable_for(torch.zeros(1, dtype=dtype))
+        assert native.has_kernels_for(torch.zeros(1, dtype=dtype)) == (dtype in (torch.float32, torch.float64))
+    assert not NATIVE.usable_for(torch.zeros(1, dtype=torch.int64))
     assert not NATIVE.usable_for(torch.zeros(1, device="meta"))
 
 

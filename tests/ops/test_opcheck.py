@@ -26,14 +26,15 @@ EDGES = numbers(2, 2, 2, 1, 2)
 PARTS, FLAT = numbers(2, 2, 2, 3, 1, 2), numbers(8, 3, 1, 2)
 SOFT_MAX = numbers(2, 1, 2, 2, 2).abs()
 WEIGHTS = (numbers(5, 3), numbers(5), numbers(3, 5), numbers(3))
+OFFSET = numbers(2, 1, 2, 2)
 OPTIONS = (None, -1, False, 0.5, SEED)
 CASES: dict[str, tuple[Any, ...]] = {
-    "blocked_forward": (EDGES, EDGES, EDGES, None, *OPTIONS),
-    "blocked_backward": (EDGES, EDGES, EDGES, EDGES, None, *OPTIONS),
-    "separate_forward": (EDGES, EDGES, EDGES, None, *OPTIONS),
-    "separate_backward": (EDGES, EDGES, EDGES, EDGES, None, EDGES, SOFT_MAX, *OPTIONS),
-    "packed_forward": (PARTS, *OPTIONS),
-    "packed_backward": (EDGES, PARTS, EDGES, SOFT_MAX, *OPTIONS),
+    "blocked_forward": (EDGES, EDGES, EDGES, None, OFFSET, None, *OPTIONS),
+    "blocked_backward": (EDGES, EDGES, EDGES, EDGES, None, OFFSET, None, *OPTIONS),
+    "separate_forward": (EDGES, EDGES, EDGES, None, OFFSET, None, *OPTIONS),
+    "separate_backward": (EDGES, EDGES, EDGES, EDGES, None, OFFSET, None, EDGES, SOFT_MAX, *OPTIONS),
+    "packed_forward": (PARTS, OFFSET, None, *OPTIONS),
+    "packed_backward": (EDGES, PARTS, OFFSET, None, EDGES, SOFT_MAX, *OPTIONS),
     "groups_forward": (FLAT, [2, 2], *OPTIONS[2:]),
     "groups_backward": (FLAT[:, 0], FLAT, FLAT[:, 0], SOFT_MAX.flatten(), [2, 2], *OPTIONS[2:]),
     "feed_forward": (numbers(4, 3), *WEIGHTS, 0.5, SEED, True),

@@ -162,7 +162,7 @@ def test_forward_mode_with_dropout_of_every_case(engine: str, case: Case) -> Non
 def test_an_operator_called_directly() -> None:
     parts, tangent = draw().movedim(0, 3), draw().movedim(0, 3)
     with forward_ad.dual_level():
-        dual = packed_forward(forward_ad.make_dual(parts, tangent), None, -1, False, 0.0, None)
+        dual = packed_forward(forward_ad.make_dual(parts, tangent), None, None, None, -1, False, 0.0, None)
         found = forward_ad.unpack_dual(dual[0]).tangent
     same(found, jvp(lambda parts: packed_triangular_attention(parts, engine="einsum"), (parts,), (tangent,))[1])
 

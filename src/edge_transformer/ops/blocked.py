@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .engine import Engine, Options
+from .einsum import attention_weights
+from .engine import Engine, Options, sums_in
 from .operators import empty_gradients, operator
-from .plain import Kept, attend, attend_backward, connect_separate, sums_in
+from .plain import Kept, attend, attend_backward, connect_separate, without_autocast
 
 
 class BlockedEngine(Engine):
@@ -22,9 +23,16 @@ class BlockedEngine(Engine):
 
     name = "blocked"
     about = "plain PyTorch, n^2 memory"
+    takes_offsets = gives_weights = True
 
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
-        return blocked_forward(q, k, v1, v2, *options.arguments())
+        return blocked_forward(q, k, v1, v2, *options.offsets(q), *options.arguments())
+
+    def weights(self, q: Tensor, k: Tensor, options: Options) -> Tensor:
+        """All at once: they are as many numbers as the answer has."""
+        with without_autocast(q.device):
+            wide = sums_in(q.dtype)
+            return attention_weights(q.to(wide), k.to(wide), options).to(q.dtype).permute(0, 4, 1, 2, 3)
 
 
 BLOCKED = BlockedEngine()
@@ -57,6 +65,8 @@ def blocked_forward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -64,7 +74,7 @@ def blocked_forward(
     seed: Tensor | None,
 ) -> Tensor:
     """The output."""
-    return attend(q, k, v1, v2, node_mask, causal_from, key_is_ij, _kept(q, dropout_p, seed)).contiguous()
+    return attend(q, k, v1, v2, left, right, node_mask, causal_from, key_is_ij, _kept(q, dropout_p, seed)).contiguous()
 
 
 @operator("blocked_backward", fake=empty_gradients)
@@ -74,14 +84,18 @@ def blocked_backward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    made = attend_backward(dout, q, k, v1, v2, node_mask, causal_from, key_is_ij, _kept(q, dropout_p, seed))
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1, v2, left and right; empty for what there is not."""
+    made = attend_backward(
+        dout, q, k, v1, v2, left, right, node_mask, causal_from, key_is_ij, _kept(q, dropout_p, seed)
+    )
     return tuple(one.contiguous() for one in made)  # type: ignore[return-value]
 
 

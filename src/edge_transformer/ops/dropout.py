@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .engine import draw_seed, drop_below
-from .native import NATIVE, library
+from .native import has_kernels_for, library
 from .operators import derive, operator, vectorize
 
 DROPOUT_BLOCK = 4096  # BLOCK in csrc/elementwise.c
@@ -25,7 +25,7 @@ _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 def add_dropout(residual: Tensor, x: Tensor, p: float) -> Tensor:
     """residual + dropout(x)."""
     alike = residual.shape == x.shape and residual.dtype == x.dtype and x.dim() > 0
-    seed = draw_seed(p) if alike and NATIVE.usable_for(x) else None
+    seed = draw_seed(p) if alike and has_kernels_for(x) else None
     return residual + F.dropout(x, p) if seed is None else _add_dropout(residual, x, p, seed)
 
 

@@ -14,16 +14,12 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from .einsum import allowed_triangles
-from .operators import connect
+from .einsum import allowed_triangles, soft_max
+from .engine import sums_in
+from .operators import connect, zero_offsets
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
 Kept = Callable[[slice], Tensor | None]  # of some rows i the factors of dropout, (B, i, l, j, h); None: no dropout
-
-
-def sums_in(dtype: torch.dtype) -> torch.dtype:
-    """The number type that sums over numbers of this type are computed in."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def attend(
@@ -31,6 +27,8 @@ def attend(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -38,11 +36,11 @@ def attend(
 ) -> Tensor:
     """The output of triangular attention."""
     dtype = q.dtype
-    with _without_autocast(q.device):
+    with without_autocast(q.device):
         q, k, v1, v2 = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2)
         out = []
         for rows in _rows(q):
-            weights = _weights(q, k, node_mask, causal_from, key_is_ij, rows)
+            weights = _weights(q, k, left, right, node_mask, causal_from, key_is_ij, rows)
             keep = kept(rows)
             weights = weights if keep is None else weights * keep
             if v2 is None:
@@ -59,26 +57,33 @@ def attend_backward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
     kept: Kept,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1, v2, left and right; empty for what there is not."""
     dtype, n, scale = q.dtype, q.shape[1], q.shape[-1] ** -0.5
-    with _without_autocast(q.device):
+    with without_autocast(q.device):
         q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
-        lists: list[list[Tensor]] = [[] for _ in range(4)]
-        dq, dk, dv1, dv2 = lists
+        sums: list[list[Tensor]] = [[] for _ in range(6)]
+        dq, dk, dv1, dv2, dleft, dright = sums
         for rows in _rows(q):
-            weights = _weights(q, k, node_mask, causal_from, key_is_ij, rows)  # (B, c, l, j, h)
+            weights = _weights(q, k, left, right, node_mask, causal_from, key_is_ij, rows)  # (B, c, l, j, h)
             keep = kept(rows)
             used = weights if keep is None else weights * keep
             dmixed = dout[:, rows, None] if v2 is None else dout[:, rows, None] * v2[:, None]  # (B, c, 1 or l, j, h, d)
             dweights = torch.einsum("biljhd,bilhd->biljh", dmixed.expand(-1, -1, n, -1, -1, -1), v1[:, rows])
             if keep is not None:
                 dweights = dweights * keep
-            dscores = weights * (dweights - (weights * dweights).sum(2, keepdim=True)) * scale
+            dscores = weights * (dweights - (weights * dweights).sum(2, keepdim=True))
+            if left is not None:
+                dleft.append(dscores.sum(3).permute(0, 3, 1, 2))
+            if right is not None:
+                _add(dright, dscores.sum(1).permute(0, 3, 1, 2))
+            dscores = dscores * scale
             dv1.append((used[..., None] * dmixed).sum(3))
             if v2 is not None:
                 _add(dv2, torch.einsum("biljh,bijhd,bilhd->bljhd", used, dout[:, rows], v1[:, rows]))
@@ -88,9 +93,12 @@ def attend_backward(
             else:
                 dq.append(torch.einsum("biljh,bljhd->bilhd", dscores, k))
                 _add(dk, torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows]))
-        nothing = q.new_empty(0)
-        made = [torch.cat(each, 1) if each else nothing for each in lists]
-        return made[0].to(dtype), made[1].to(dtype), made[2].to(dtype), made[3].to(dtype)
+        first, second, third, fourth = (
+            (torch.cat(each, 1) if each else q.new_empty(0)).to(dtype) for each in (dq, dk, dv1, dv2)
+        )
+        nothing = zero_offsets(q, None, None)[0]
+        dlefts, drights = torch.cat(dleft, 2) if dleft else nothing, dright[0] if dright else nothing.clone()
+        return first, second, third, fourth, dlefts, drights
 
 
 def _rows(q: Tensor) -> Iterator[slice]:
@@ -100,18 +108,23 @@ def _rows(q: Tensor) -> Iterator[slice]:
     return (slice(start, min(n, start + step)) for start in range(0, max(1, n), step))
 
 
-def _weights(q: Tensor, k: Tensor, node_mask: Tensor | None, causal_from: int, key_is_ij: bool, rows: slice) -> Tensor:
+def _weights(
+    q: Tensor,
+    k: Tensor,
+    left: Tensor | None,
+    right: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int,
+    key_is_ij: bool,
+    rows: slice,
+) -> Tensor:
     """The attention weights of some rows before dropout: (B, c, l, j, h)."""
     if key_is_ij:
         scores = torch.einsum("bilhd,bijhd->biljh", q[:, rows], k[:, rows])
     else:
         scores = torch.einsum("bilhd,bljhd->biljh", q[:, rows], k)
-    scores = scores * q.shape[-1] ** -0.5
     allowed = allowed_triangles(q.shape[1], node_mask, None if causal_from < 0 else causal_from, q.device, rows)
-    if allowed is None:
-        return scores.softmax(2)
-    # A finite filling keeps an edge without any pivot free of NaN, and the product makes its weights zero.
-    return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(2) * allowed
+    return soft_max(scores * q.shape[-1] ** -0.5, None if left is None else left[:, :, rows], right, allowed)
 
 
 def _add(sums: list[Tensor], term: Tensor) -> None:
@@ -122,7 +135,7 @@ def _wide(tensor: Tensor) -> Tensor:
     return tensor.to(sums_in(tensor.dtype))
 
 
-def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     """Autocast would make the products of matrices 16-bit again."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
@@ -140,13 +153,15 @@ def connect_separate(forward: OpOverload, backward: OpOverload) -> None:
         k: Tensor,
         v1: Tensor,
         v2: Tensor | None,
+        left: Tensor | None,
+        right: Tensor | None,
         node_mask: Tensor | None,
         causal_from: int,
         key_is_ij: bool,
         dropout_p: float,
         seed: Tensor | None,
     ) -> Tensor:
-        return attend(q, k, v1, v2, node_mask, causal_from, key_is_ij, kept_of(q, dropout_p, seed))
+        return attend(q, k, v1, v2, left, right, node_mask, causal_from, key_is_ij, kept_of(q, dropout_p, seed))
 
     def plain_backward(
         dout: Tensor,
@@ -154,6 +169,8 @@ def connect_separate(forward: OpOverload, backward: OpOverload) -> None:
         k: Tensor,
         v1: Tensor,
         v2: Tensor | None,
+        left: Tensor | None,
+        right: Tensor | None,
         node_mask: Tensor | None,
         causal_from: int,
         key_is_ij: bool,
@@ -161,7 +178,7 @@ def connect_separate(forward: OpOverload, backward: OpOverload) -> None:
         seed: Tensor | None,
     ) -> tuple[Tensor, ...]:
         kept = kept_of(q, dropout_p, seed)
-        return attend_backward(dout, q, k, v1, v2, node_mask, causal_from, key_is_ij, kept)
+        return attend_backward(dout, q, k, v1, v2, left, right, node_mask, causal_from, key_is_ij, kept)
 
     def kept_of(q: Tensor, dropout_p: float, seed: Tensor | None) -> Kept:
         """The factors of dropout as the operator itself draws them."""
@@ -179,6 +196,8 @@ def connect_packed(forward: OpOverload, backward: OpOverload) -> None:
 
     def plain(
         parts: Tensor,
+        left: Tensor | None,
+        right: Tensor | None,
         node_mask: Tensor | None,
         causal_from: int,
         key_is_ij: bool,
@@ -186,20 +205,24 @@ def connect_packed(forward: OpOverload, backward: OpOverload) -> None:
         seed: Tensor | None,
     ) -> Tensor:
         kept = kept_of(parts, dropout_p, seed)
-        return attend(*_parted(parts), node_mask, causal_from, key_is_ij, kept)
+        return attend(*_parted(parts), left, right, node_mask, causal_from, key_is_ij, kept)
 
     def plain_backward(
         dout: Tensor,
         parts: Tensor,
+        left: Tensor | None,
+        right: Tensor | None,
         node_mask: Tensor | None,
         causal_from: int,
         key_is_ij: bool,
         dropout_p: float,
         seed: Tensor | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         kept = kept_of(parts, dropout_p, seed)
-        made = attend_backward(dout, *_parted(parts), node_mask, causal_from, key_is_ij, kept)
-        return torch.stack(made[: parts.shape[3]], 3)
+        *made, dleft, dright = attend_backward(
+            dout, *_parted(parts), left, right, node_mask, causal_from, key_is_ij, kept
+        )
+        return torch.stack(made[: parts.shape[3]], 3), dleft, dright
 
     def kept_of(parts: Tensor, dropout_p: float, seed: Tensor | None) -> Kept:
         if seed is None:
@@ -215,7 +238,7 @@ def connect_groups(forward: OpOverload, backward: OpOverload) -> None:
 
     def plain(parts: Tensor, sizes: Sequence[int], key_is_ij: bool, dropout_p: float, seed: Tensor | None) -> Tensor:
         made = [
-            attend(*_parted(part), None, -1, key_is_ij, kept).flatten(0, 2)
+            attend(*_parted(part), None, None, None, -1, key_is_ij, kept).flatten(0, 2)
             for part, kept in groups(parts, parts, sizes, dropout_p, seed)
         ]
         return torch.cat(made)
@@ -225,7 +248,7 @@ def connect_groups(forward: OpOverload, backward: OpOverload) -> None:
     ) -> Tensor:
         both = torch.cat([dout[:, None], parts], 1)
         made = [
-            attend_backward(part.select(3, 0), *_parted(part[:, :, :, 1:]), None, -1, key_is_ij, kept)
+            attend_backward(part.select(3, 0), *_parted(part[:, :, :, 1:]), None, None, None, -1, key_is_ij, kept)
             for part, kept in groups(both, parts, sizes, dropout_p, seed)
         ]
         return torch.cat([torch.stack(each[: parts.shape[1]], 3).flatten(0, 2) for each in made])
