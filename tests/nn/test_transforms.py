@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, jvp, stack_module_state, vjp, vmap
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from attention_cases import needs_kernels
 from edge_transformer import EdgeTransformer, EdgeTransformerConfig
@@ -47,6 +47,11 @@ def groups(model: EdgeTransformer, edges: Tensor) -> Tensor:
 
 ways = pytest.mark.parametrize("way", [forward, read, groups])
 Way = Callable[[EdgeTransformer, Tensor], Tensor]
+
+
+# These answer with as many results as they are asked for, which type checkers cannot know.
+jvp: Any = torch.func.jvp
+vjp: Any = torch.func.vjp
 
 
 def numbers(*shape: int) -> Tensor:

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, linearize, vmap
 from torch.nn import functional as F
 
 from attention_cases import Case, needs_kernels, random_mask
 from edge_transformer.nn.layer import FeedForward
+from edge_transformer.ops import feed_forward as feed_forward_module
 from edge_transformer.ops.attention import (
     ENGINES,
     grouped_triangular_attention,
@@ -21,7 +22,6 @@ from edge_transformer.ops.attention import (
     triangular_attention,
 )
 from edge_transformer.ops.dropout import add_dropout
-from edge_transformer.ops.feed_forward import feed_forward
 from edge_transformer.ops.native import packed_forward
 
 pytestmark = pytest.mark.filterwarnings("error:There is a performance drop", "ignore:`torch.jit.script")
@@ -37,12 +37,18 @@ CASES = [
     Case(masked=True, causal=True),
 ]
 some_cases = pytest.mark.parametrize("case", CASES, ids=str)
-Function = Callable[[Tensor], Tensor]
+Function = Callable[..., Tensor]
+feed_forward: Function = feed_forward_module.feed_forward
 
 
 @pytest.fixture(autouse=True)
 def same_numbers_every_time() -> None:
     torch.manual_seed(0)
+
+
+# These answer with as many results as they are asked for, which type checkers cannot know.
+jvp: Any = torch.func.jvp
+vjp: Any = torch.func.vjp
 
 
 def numbers(*shape: int) -> Tensor:
