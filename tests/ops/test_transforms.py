@@ -174,6 +174,31 @@ def test_an_operator_called_directly() -> None:
 
 
 @every_engine
+def test_edge_masks_and_biases(engine: str) -> None:
+    mask = torch.rand(1, N, N) < 0.8
+    q, k, v1, v2 = draw(batch=1)
+    left, right = numbers(2, 1, HEADS, N, N)
+
+    def attend(engine: str, *tensors: Tensor) -> Tensor:
+        q, left, right = tensors
+        return triangular_attention(q, k, v1, v2, edge_mask=mask, bias=(left, right), engine=engine).pow(3).sum()
+
+    given, places = (q, left, right), (0, 1, 2)
+    for transform in (jacfwd, jacrev, hessian, lambda function, places: jacrev(jacrev(function, places), places)):
+        found, expected = (
+            transform(lambda *tensors, engine=each: attend(engine, *tensors), places)(*given)
+            for each in (engine, "einsum")
+        )
+        same(found, expected)
+    several = tuple(torch.stack([one, -one]) for one in given)
+    found, expected = (
+        vmap(grad(lambda *tensors, engine=each: attend(engine, *tensors), places))(*several)
+        for each in (engine, "einsum")
+    )
+    same(found, expected)
+
+
+@every_engine
 def test_a_cache_has_no_derivatives(engine: str) -> None:
     parts = draw(batch=1).movedim(0, 3)
     memory = ENGINES[engine].memory(parts, "lj", 5)
