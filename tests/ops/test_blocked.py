@@ -101,7 +101,7 @@ def test_no_tensor_is_larger_than_those_of_the_edges(monkeypatch: pytest.MonkeyP
     n, head_dim = 12, 8
     watch = Watch()
     monkeypatch.setattr(plain, "_NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr(plain, "_without_autocast", lambda device: watch)  # it encloses all of the computation
+    monkeypatch.setattr(plain, "without_autocast", lambda device: watch)  # it encloses all of the computation
     parts, options = random_parts(1, n, 1, head_dim, value=case.value), case.options(1, n)
     outcome(BLOCKED.attend, parts, options)
     assert watch.largest == n * n * head_dim
