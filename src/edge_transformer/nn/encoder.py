@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig, gather_edges
+from .plain import may_be_skipped
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 
@@ -107,6 +108,8 @@ class Encoder(Stack, ABC):
             return
         if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
+        if torch.compiler.is_compiling():  # a trace knows no numbers; what it becomes finds wrong ones when it indexes
+            return
         if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
             raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
 
@@ -173,9 +176,7 @@ class EdgeTransformer(Encoder):
 
     def layer(self, depth: int) -> EdgeTransformerLayer:
         """The layer that runs at this depth, counted from 0; tied ones are one and the same."""
-        layer = self.layers[depth % len(self.layers)]
-        assert isinstance(layer, EdgeTransformerLayer)
-        return layer
+        return cast(EdgeTransformerLayer, self.layers[depth % len(self.layers)])  # or a wrapper around one
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The final state of every edge."""
@@ -190,6 +191,8 @@ class EdgeTransformer(Encoder):
         The same numbers as those of `forward`, for less work: the last layer computes no other edges.
         """
         self._check(edges, pairs)
+        if not may_be_skipped(self, EdgeTransformer):
+            return gather_edges(self(edges, node_mask), pairs)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
         return self.final_norm(self._read_layer(self.layer(depth - 1).read, edges, pairs, node_mask))
@@ -202,6 +205,9 @@ class EdgeTransformer(Encoder):
         """The final states of several groups of graphs. Many small groups cost little more than one large one: all
         but the triangles is computed for all of them at once.
         """
+        layers = all(may_be_skipped(layer, EdgeTransformerLayer) for layer in self.layers)
+        if not layers or not may_be_skipped(self, EdgeTransformer):  # which may care for the shape of a graph
+            return super().encode_groups(groups)
         for edges in groups:
             self._check(edges)
         sizes = [(len(edges), edges.shape[1]) for edges in groups]

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .plain import may_be_skipped
+
 NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges included
 
 
@@ -72,7 +74,7 @@ class TokenSequenceInput(nn.Module):
 
     def forward_groups(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """`forward` for several groups of sequences, each `[batch, n]` with a length of its own, looked up at once."""
-        if self.distances is None:
+        if self.distances is None or not may_be_skipped(self, TokenSequenceInput):
             return [self(tokens) for tokens in groups]
         sizes = [(*tokens.shape, tokens.shape[1]) for tokens in groups]
         counts = [math.prod(size) for size in sizes]  # edges of each group
