@@ -79,23 +79,11 @@ class EdgeCache:
         (N, 0) to (N, N).
         """
         self._make_room(self.nodes + 1)
-        last = self.nodes
         self.steps += 1
         mask = self._mask
         if mask is not None:
             mask = torch.cat([mask, mask.new_ones(self.rows, self.steps)], dim=1)  # (B, n)
-        for layer, memory in zip(self._layers, self._remembered, strict=False):
-            edges = layer(edges, mask, memory=memory)
-        if len(self._remembered) == len(self._layers):
-            return edges[-1]
-
-        def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            """Of the row, of the column, and of the self-edge, which ends both."""
-            column = torch.cat([states[:last], states[-1:]])  # (n, B, ...)
-            return states[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], states[-1][:, None]
-
-        allowed = None if mask is None else mask[:, None, :]  # (B, 1, n)
-        return self._layers[-1].read_edges(edges[-1][:, None], edges, pick, allowed)[:, 0]
+        return extend(self._layers, self._remembered, edges, mask)
 
     def reorder(self, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
@@ -115,3 +103,26 @@ class EdgeCache:
         for memory in self._remembered:
             memory.grow(wanted, self.nodes)
         self._capacity = wanted
+
+
+def extend(
+    layers: Sequence[EdgeTransformerLayer], remembered: Sequence[Memory], edges: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Add a node to what the layers remember, and give back the last state of its self-edge, `[batch, dim]`.
+
+    `edges` as for `EdgeCache.extend`; `mask` is bool `[batch, n]`, with the new node. A last layer that remembers
+    nothing is read at the self-edge alone.
+    """
+    last = len(edges) // 2
+    for layer, memory in zip(layers, remembered, strict=False):
+        edges = layer(edges, mask, memory=memory)
+    if len(remembered) == len(layers):
+        return edges[-1]
+
+    def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the row, of the column, and of the self-edge, which ends both."""
+        column = torch.cat([states[:last], states[-1:]])  # (n, B, ...)
+        return states[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], states[-1][:, None]
+
+    allowed = None if mask is None else mask[:, None, :]  # (B, 1, n)
+    return layers[-1].read_edges(edges[-1][:, None], edges, pick, allowed)[:, 0]

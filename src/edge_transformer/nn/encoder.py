@@ -108,9 +108,9 @@ class Encoder(Stack, ABC):
             return
         if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
-        if torch.compiler.is_compiling():  # a trace knows no numbers; what it becomes finds wrong ones when it indexes
-            return
-        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+        if torch.compiler.is_compiling():  # a trace knows no numbers: they are looked at when it runs
+            torch._assert_async(((pairs >= 0) & (pairs < edges.shape[1])).all(), "pairs must name nodes of the graph")
+        elif pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
             raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
 
 

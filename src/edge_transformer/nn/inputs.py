@@ -191,13 +191,17 @@ class CharacterModel(nn.Module):
 
     def forward(self, letters: Tensor) -> Tensor:
         """`[words, most]` numbers of letters -> `[words, dim]`. Words have one letter at least, marks included."""
-        longest = max(WINDOW, int((letters != 0).sum(1).max())) if letters.numel() else WINDOW
-        letters = letters[:, :longest]
+        if not torch.compiler.is_compiling():  # a trace knows no numbers, and looks at all the padding
+            longest = max(WINDOW, int((letters != 0).sum(1).max())) if letters.numel() else WINDOW
+            letters = letters[:, :longest]
         if letters.shape[1] < WINDOW:
             letters = nn.functional.pad(letters, (0, WINDOW - letters.shape[1]))
         real = letters != 0
         embedded = self.embedding(letters) * real[..., None]  # (words, m, 32)
-        windows = embedded.unfold(1, WINDOW, 1).transpose(2, 3).flatten(2)  # (words, m - 2, 3 * 32)
+        places = range(WINDOW)
+        windows = torch.cat(
+            [embedded[:, place : place - WINDOW + 1 or None] for place in places], -1
+        )  # (words, m - 2, 96)
         found = self.filters(windows)  # (words, m - 2, filters)
         # A window counts where it begins at a letter and has no padding; the first one counts for the shortest words.
         whole = real[:, WINDOW - 1 :].clone()

@@ -143,7 +143,7 @@ class TriangularAttention(nn.Module):
         """
         dropout_p = self.dropout_p if self.training else 0.0
         if isinstance(parts, Triangles):
-            mixed = _attend(parts, dropout_p)
+            mixed = mix_triangles(parts, dropout_p)
         elif memory is not None:
             mixed = memory.extend(parts, node_mask)
         else:
@@ -159,7 +159,7 @@ class TriangularAttention(nn.Module):
         return resolve_engine(self.engine, parts).memory(parts, self.key, capacity)
 
 
-def _attend(triangles: Triangles, dropout_p: float) -> Tensor:
+def mix_triangles(triangles: Triangles, dropout_p: float = 0.0) -> Tensor:
     """The plain equations for some edges: `[batch, m, heads, head_dim]`."""
     q, k, v1, v2, allowed = triangles
     scores = (q * k).sum(-1) * q.shape[-1] ** -0.5  # (B, m, n, h)
@@ -168,7 +168,7 @@ def _attend(triangles: Triangles, dropout_p: float) -> Tensor:
     weights = scores.softmax(dim=2)
     if allowed is not None:
         weights = weights * allowed[..., None]
-    weights = F.dropout(weights, dropout_p)
+    weights = F.dropout(weights, dropout_p) if dropout_p else weights
     return (weights[..., None] * (v1 if v2 is None else v1 * v2)).sum(2)
 
 
@@ -189,6 +189,7 @@ class FeedForward(nn.Module):
     def __init__(self, dim: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.dropout_p, self.keep_hidden = dropout, True
+        self.fused = True  # False: both products are called, whatever they are
         self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
         for layer in (self.hidden, self.output):
             nn.init.xavier_uniform_(layer.weight)
@@ -204,7 +205,7 @@ class FeedForward(nn.Module):
     def is_plain(self) -> bool:
         """Whether its two weights and biases say all that it computes."""
         products = (self.hidden, self.output)
-        return all(is_plain(product, nn.Linear) and product.bias is not None for product in products)
+        return self.fused and all(is_plain(product, nn.Linear) and product.bias is not None for product in products)
 
 
 def add_update(residual: Tensor, update: Tensor, dropout_p: float, made_by: nn.Module | None = None) -> Tensor:
