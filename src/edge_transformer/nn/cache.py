@@ -113,7 +113,7 @@ def extend(
     `edges` as for `EdgeCache.extend`; `mask` is bool `[batch, n]`, with the new node. A last layer that remembers
     nothing is read at the self-edge alone.
     """
-    last = len(edges) // 2
+    last = edges.shape[0] // 2
     for layer, memory in zip(layers, remembered, strict=False):
         edges = layer(edges, mask, memory=memory)
     if len(remembered) == len(layers):

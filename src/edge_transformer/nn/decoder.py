@@ -88,7 +88,7 @@ class DecoderInput(nn.Module):
         node = torch.arange(nodes, device=embedded.device)
         last = torch.full_like(node, nodes - 1)
         numbers = torch.cat([self._relation(node, last, sources)[:-1], self._relation(last, node, sources)])
-        edges = self.relations(numbers)[:, None].repeat(1, len(embedded), 1)
+        edges = self.relations(numbers)[:, None].repeat(1, embedded.shape[0], 1)
         edges[-1] += embedded
         if self.target_ends is not None and ends is not None:
             ends = torch.cat([ends, self.target_ends(embedded)[None]])
@@ -180,7 +180,7 @@ class EdgeSeq2Seq(EncoderDecoder):
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         check_pair(source, target, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
-        before = self.decoder_input.beginning.expand(len(source), 1, -1)
+        before = self.decoder_input.beginning.expand(source.shape[0], 1, -1)
         embedded = torch.cat([before, self.embed(target[:, :-1])], dim=1)  # (B, T, dim)
         node_mask = None
         if source_mask is not None:

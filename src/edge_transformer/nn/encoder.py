@@ -152,7 +152,7 @@ class TokenEncoder(Encoder):
 
 def gather_nodes(nodes: Tensor, pairs: Tensor) -> Tensor:
     """The states of the two nodes of each pair side by side: `[B, n, dim]`, `[B, m, 2] -> [B, m, 2 * dim]`."""
-    row = torch.arange(len(nodes), device=nodes.device)[:, None, None]
+    row = torch.arange(nodes.shape[0], device=nodes.device)[:, None, None]
     return nodes[row, pairs].flatten(-2)
 
 

@@ -169,7 +169,7 @@ class WordInput(nn.Module):
         if self.characters is not None:
             types = types + self.characters(letters)
         nodes = F.embedding(places, types)  # (B, n, word_dim)
-        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)
+        nodes = torch.cat([self.root.expand(nodes.shape[0], 1, -1), nodes], dim=1)
         return F.dropout(nodes, self.dropout_p, self.training)
 
 

@@ -412,4 +412,4 @@ class EdgeTransformerLayer(nn.Module):
 
 def gather_edges(edges: Tensor, pairs: Tensor) -> Tensor:
     """The states of some edges: `[batch, n, n, dim]`, `[batch, m, 2] -> [batch, m, dim]`."""
-    return edges[torch.arange(len(edges), device=edges.device)[:, None], pairs[..., 0], pairs[..., 1]]
+    return edges[torch.arange(edges.shape[0], device=edges.device)[:, None], pairs[..., 0], pairs[..., 1]]

@@ -68,7 +68,7 @@ class GrownMemory(Memory):
         self.parts = self.parts.index_select(0, index)
 
     def extend(self, parts: Tensor, mask: Tensor | None) -> Tensor:
-        last = len(parts) // 2
+        last = parts.shape[0] // 2
         parts = parts.transpose(0, 1)  # (B, 2n - 1, ...)
         whole = torch.cat([self.parts, parts[:, :last, None]], dim=2)
         self.parts = torch.cat([whole, parts[:, None, last:]], dim=1)  # (B, n, n, ...)

@@ -51,12 +51,14 @@ def export(model: nn.Module, path: str | Path) -> list[Path]:
     names = [target.with_suffix(f".{program.name}.onnx" if program.name else ".onnx").name for program in programs]
     for name in names:
         check_writable("export", target.with_name(name))
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 3  # errors alone
     about = _about(model, dict(zip((program.name for program in programs), names, strict=True)))
     with replacing_together(target.parent) as aside:
         for program, name in zip(programs, names, strict=True):
             written = aside(name)
             _write(program, {**about, "program": program.name or None}, written, model)
-            _compare(program, onnxruntime.InferenceSession(written), name)
+            _compare(program, onnxruntime.InferenceSession(written, quiet), name)
     return [target.with_name(name) for name in names]
 
 
@@ -94,7 +96,7 @@ def _write(program: Program, about: Mapping[str, Any], path: Path, model: nn.Mod
 def _dynamic_shapes(program: Program) -> tuple[dict[int, Any], ...]:
     """For each input the axes whose sizes may differ."""
     names = {axis for port in program.inputs.values() for axis in port.axes if isinstance(axis, str)}
-    sizes = {name: torch.export.Dim(name, min=program.least.get(name, 1)) for name in sorted(names)}
+    sizes = {name: torch.export.Dim(name, min=1) for name in sorted(names)}
     axes = (enumerate(port.axes) for port in program.inputs.values())
     return tuple({place: sizes[axis] for place, axis in each if isinstance(axis, str)} for each in axes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,7 +42,6 @@ class Program:
     outputs: Mapping[str, Port]
     example: Callable[[int, int], tuple[Tensor, ...]]  # inputs for so many graphs with so many nodes
     name: str = ""  # of one of several files of a model
-    least: Mapping[str, int] = field(default_factory=dict)  # smallest sizes, where they are not 1
 
 
 def programs_of(model: nn.Module) -> list[Program]:
@@ -152,7 +151,7 @@ class _Start(nn.Module):
             memories.append(GrownMemory(parts, layer.attention.key))
             edges = layer.finish(edges, normed, layer.mix(parts, node_mask=source_mask))
         ends = network.decoder_input.first_ends(source_edges)
-        beginning = network.decoder_input.beginning.expand(len(source), -1)
+        beginning = network.decoder_input.beginning.expand(source.shape[0], -1)
         return _add_node(network, memories, beginning, source_mask, source.shape[1], ends)
 
 
@@ -211,7 +210,12 @@ def _seq2seq(network: EdgeSeq2Seq, source: Values | None = None, target: Values 
         return tokens, torch.tensor(max(1, n - 1)), *state
 
     logits = {"logits": Port(("batch", network.output.out_features), target, "of the next token")}
-    grown = {name: Port(tuple("n + 1" if axis == "n" else axis for axis in port.axes)) for name, port in state.items()}
+    grown = {
+        f"next_{name}": Port(
+            tuple("n + 1" if axis == "n" else axis for axis in port.axes), about=f"{name} of the next step"
+        )
+        for name, port in state.items()
+    }
     sources = {
         "source": Port(("batch", "n"), source, "tokens of the source"),
         "source_mask": Port(("batch", "n"), about="True for a real token, False for padding"),
