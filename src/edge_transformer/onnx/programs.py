@@ -165,7 +165,7 @@ class _Step(nn.Module):
     def forward(
         self, tokens: Tensor, sources: Tensor, node_mask: Tensor, cache: Tensor, ends: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        memories = [GrownMemory(parts, self.network.config.key) for parts in cache.unbind()]
+        memories = [GrownMemory(parts, self.network.decoder.config.key) for parts in cache.unbind()]
         return _add_node(self.network, memories, self.network.embed(tokens), node_mask, sources, ends)
 
 
@@ -188,7 +188,7 @@ def _add_node(
 
 
 def _seq2seq(network: EdgeSeq2Seq, source: Values | None = None, target: Values | None = None) -> list[Program]:
-    config = network.config
+    config = network.decoder.config
     if config.layers < 2:
         raise UserError("export: found a decoder of 1 layer; expected 2 or more: it remembers nothing")
     parts = 4 if config.value == "product" else 3
