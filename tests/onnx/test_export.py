@@ -124,7 +124,9 @@ def test_a_decoder_step_by_step(tmp_path: Path) -> None:
         found = torch.from_numpy(logits)
         torch.testing.assert_close(found, expected[:, place], rtol=TOLERANCE, atol=TOLERANCE)
         given = dict(zip(("node_mask", "cache", "ends"), state, strict=True))
-        logits, *state = step.run(None, {"tokens": targets[:, place].numpy(), "sources": 2, **given})
+        logits, *state = step.run(
+            None, {"tokens": targets[:, place].numpy(), "sources": torch.tensor(2).numpy(), **given}
+        )
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
