@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .nn.decoder import EdgeSeq2Seq
     from .nn.encoder import EdgeTransformer, Encoded
     from .nn.layer import EdgeTransformerConfig
+    from .onnx.export import export
     from .ops.attention import triangular_attention
     from .tasks.base import TaskData, TaskModel
     from .tasks.graphs.model import GraphParser
@@ -35,6 +36,7 @@ _HOMES = {
     "TreeParser": "tasks.trees.model",
     "UserError": "errors",
     "evaluate": "api",
+    "export": "onnx.export",
     "load": "tasks.base",
     "register_task": "tasks.base",
     "train": "api",
@@ -55,6 +57,7 @@ __all__ = [
     "UserError",
     "evaluate",
     "explain",
+    "export",
     "load",
     "register_task",
     "train",

@@ -7,7 +7,21 @@ from typing import Any
 
 import typer
 
-from . import data, demo, evaluate, experiments, explain, info, machine, parse, predict, splits, train, translate
+from . import (
+    data,
+    demo,
+    evaluate,
+    experiments,
+    explain,
+    export,
+    info,
+    machine,
+    parse,
+    predict,
+    splits,
+    train,
+    translate,
+)
 
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -32,6 +46,7 @@ COMMANDS: dict[typer.Typer, dict[str, Callable[..., None]]] = {
         "explain-score": explain.explain_score,
         "parse": parse.parse,
         "translate": translate.translate,
+        "export": export.export,
         "presets": train.presets,
         "experiment": experiments.experiment,
         "sweep": experiments.sweep,

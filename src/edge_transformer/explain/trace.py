@@ -6,13 +6,15 @@ removed, to see their effect on the answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..nn.encoder import EdgeTransformer
 from ..nn.layer import EdgeTransformerLayer, TriangularAttention
+from ..nn.plain import is_plain, require_steps
 
 CHUNK = 1 << 23  # floats computed at once in n^3 vectors, to bound memory
 
@@ -30,8 +32,7 @@ class Trace:
 def trace(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) -> Trace:
     """Run all layers on `[B, n, n, dim]` and keep everything; `removed` as in `run`."""
     states, weights, strengths = [edges], [], []
-    for depth in range(encoder.config.layers):
-        layer = encoder.layer(depth)
+    for layer in _layers(encoder):
         normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
         weight = _weights(layer.attention, parts, removed)
         strengths.append(_strengths(layer, edges, normed, parts, weight))
@@ -48,12 +49,23 @@ def run(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) 
     `removed` is bool `[B, n, n, n]`: triangle (i, l, j) gets no weight in any layer, and the weights of the other
     pivots of edge (i, j) sum to 1 again. An edge without any pivot left gets no update from the attention.
     """
-    for depth in range(encoder.config.layers):
-        layer = encoder.layer(depth)
+    for layer in _layers(encoder):
         normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
         weight = _weights(layer.attention, parts, removed)
         edges = layer.finish(edges, normed, _mix(layer.attention, parts, weight))
     return edges
+
+
+def _layers(encoder: EdgeTransformer) -> Iterator[EdgeTransformerLayer]:
+    """The layers in the order in which they run; those whose triangles are mixed in another way are refused."""
+    require_steps(encoder, EdgeTransformer, "its layers")
+    for depth in range(encoder.config.layers):
+        layer = encoder.layer(depth)
+        require_steps(layer, EdgeTransformerLayer, "project or finish")
+        require_steps(layer.attention, TriangularAttention, "project or output")
+        if (type(layer).mix, type(layer.attention).attend) != (EdgeTransformerLayer.mix, TriangularAttention.attend):
+            raise ValueError(f"{type(layer).__name__} mixes triangles in a way of its own, which cannot be explained")
+        yield layer
 
 
 def _weights(attention: TriangularAttention, parts: Tensor, removed: Tensor | None) -> Tensor:
@@ -84,7 +96,8 @@ def _strengths(layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts
     if it has nothing to learn.
     """
     batch, n, _, dim = edges.shape
-    output = layer.attention.output.weight
+    output = layer.attention.output
+    nothing = None if is_plain(output, nn.Linear) else output(edges.new_zeros(dim))
     base = (normed if layer.norm == "released" else edges).norm(dim=-1)  # (B, n, n)
     rows = max(1, CHUNK // max(1, batch * n * n * dim))
     _, _, v1, *v2 = parts.unbind(3)
@@ -94,7 +107,8 @@ def _strengths(layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts
         values = v1[:, row, :, None]  # (B, i, l, 1, h, d)
         if v2:
             values = values * v2[0][:, None]  # (B, i, l, j, h, d)
-        added = (weights[:, row, ..., None] * values).flatten(-2) @ output.T  # (B, i, l, j, dim)
+        added = (weights[:, row, ..., None] * values).flatten(-2)
+        added = added @ output.weight.T if nothing is None else output(added) - nothing  # (B, i, l, j, dim)
         length = added.norm(dim=-1)
         found.append(length / (length + base[:, row, None, :]).clamp_min(torch.finfo(length.dtype).tiny))
     return torch.cat(found, dim=1)

@@ -7,8 +7,8 @@ and it has 2n - 1 edges: its column (i, N) and its row (N, j). No pivot is forbi
     row     out_Nj = sum_l softmax_l(q_Nl . k_lj / sqrt(d)) * (v1_Nl * v2_lj)
 
 Each is a sum over n^2 d remembered numbers and n d new ones, so that the cost of a token grows as n^2, not n^3. The
-last layer is read at the self-edge (N, N) alone and remembers nothing. What the others remember, and the sums over it,
-are in `ops.memory`.
+last layer is read at the self-edge (N, N) alone and remembers nothing, unless it has to be called as a whole. What the
+others remember, and the sums over it, are in `ops.memory`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor
 from ..ops.memory import Memory
 from .generation import check_rows
 from .layer import EdgeTransformerLayer
+from .plain import may_be_skipped
 
 FIRST_TARGETS = 16  # target nodes that there is room for at first, before the memory is doubled
 
@@ -51,11 +52,14 @@ class EdgeCache:
         self._mask = node_mask
         capacity = self.sources + (FIRST_TARGETS if limit is None else min(FIRST_TARGETS, limit))
         self._remembered: list[Memory] = []
-        edges = source_edges
-        for layer in self._layers[:-1]:
+        edges, last = source_edges, layers[-1]
+        for layer in layers[:-1] if may_be_skipped(last, EdgeTransformerLayer) else layers:
             normed, parts = layer.project(edges)
             self._remembered.append(layer.attention.remember(parts, capacity))
-            edges = layer.finish(edges, normed, layer.mix(parts, node_mask=node_mask))
+            if may_be_skipped(layer, EdgeTransformerLayer):
+                edges = layer.finish(edges, normed, layer.mix(parts, node_mask=node_mask))
+            else:
+                edges = layer(edges, node_mask)
         self._capacity = capacity
 
     @property
@@ -75,21 +79,11 @@ class EdgeCache:
         (N, 0) to (N, N).
         """
         self._make_room(self.nodes + 1)
-        last = self.nodes
         self.steps += 1
         mask = self._mask
         if mask is not None:
             mask = torch.cat([mask, mask.new_ones(self.rows, self.steps)], dim=1)  # (B, n)
-        for layer, memory in zip(self._layers, self._remembered, strict=False):
-            edges = layer(edges, mask, memory=memory)
-
-        def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            """Of the row, of the column, and of the self-edge, which ends both."""
-            column = torch.cat([states[:last], states[-1:]])  # (n, B, ...)
-            return states[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], states[-1][:, None]
-
-        allowed = None if mask is None else mask[:, None, :]  # (B, 1, n)
-        return self._layers[-1].read_edges(edges[-1][:, None], edges, pick, allowed)[:, 0]
+        return extend(self._layers, self._remembered, edges, mask)
 
     def reorder(self, index: Tensor) -> None:
         """Let row r go on from what was row `index[r]`. Rows may be repeated and left out."""
@@ -109,3 +103,26 @@ class EdgeCache:
         for memory in self._remembered:
             memory.grow(wanted, self.nodes)
         self._capacity = wanted
+
+
+def extend(
+    layers: Sequence[EdgeTransformerLayer], remembered: Sequence[Memory], edges: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Add a node to what the layers remember, and give back the last state of its self-edge, `[batch, dim]`.
+
+    `edges` as for `EdgeCache.extend`; `mask` is bool `[batch, n]`, with the new node. A last layer that remembers
+    nothing is read at the self-edge alone.
+    """
+    last = edges.shape[0] // 2
+    for layer, memory in zip(layers, remembered, strict=False):
+        edges = layer(edges, mask, memory=memory)
+    if len(remembered) == len(layers):
+        return edges[-1]
+
+    def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the row, of the column, and of the self-edge, which ends both."""
+        column = torch.cat([states[:last], states[-1:]])  # (n, B, ...)
+        return states[last:].transpose(0, 1)[:, None], column.transpose(0, 1)[:, None], states[-1][:, None]
+
+    allowed = None if mask is None else mask[:, None, :]  # (B, 1, n)
+    return layers[-1].read_edges(edges[-1][:, None], edges, pick, allowed)[:, 0]

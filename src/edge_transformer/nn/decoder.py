@@ -21,7 +21,8 @@ from .cache import EdgeCache
 from .encoder import EdgeTransformer
 from .generation import EncoderDecoder, check_decoding, check_pair, check_step
 from .inputs import TokenSequenceInput
-from .layer import EdgeTransformerConfig
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer
+from .plain import may_be_skipped, require_steps
 
 
 class DecoderInput(nn.Module):
@@ -87,7 +88,7 @@ class DecoderInput(nn.Module):
         node = torch.arange(nodes, device=embedded.device)
         last = torch.full_like(node, nodes - 1)
         numbers = torch.cat([self._relation(node, last, sources)[:-1], self._relation(last, node, sources)])
-        edges = self.relations(numbers)[:, None].repeat(1, len(embedded), 1)
+        edges = self.relations(numbers)[:, None].repeat(1, embedded.shape[0], 1)
         edges[-1] += embedded
         if self.target_ends is not None and ends is not None:
             ends = torch.cat([ends, self.target_ends(embedded)[None]])
@@ -113,24 +114,29 @@ class EdgeDecoder(EdgeTransformer):
         other edges.
         """
         self._check(edges)
+
+        def self_edges(states: Tensor) -> Tensor:
+            return states.diagonal(dim1=1, dim2=2).movedim(-1, 1)[:, sources:]  # (B, T, ...)
+
+        if not may_be_skipped(self, EdgeTransformer):
+            return self_edges(self(edges, node_mask, sources))
         depth = self._depth()
-        edges = self._run(edges, depth - 1, node_mask, sources)
+        edges, last = self._run(edges, depth - 1, node_mask, sources), self.layer(depth - 1)
+        if not may_be_skipped(last, EdgeTransformerLayer):
+            return self.final_norm(self_edges(self._run_layer(last, edges, node_mask, sources)))
         pivot = torch.arange(edges.shape[1], device=edges.device)
         allowed = ((pivot < sources) | (pivot <= pivot[sources:, None]))[None]  # (1, T, n)
         if node_mask is not None:
             allowed = allowed & node_mask[:, None, :]
 
-        def self_edges(states: Tensor) -> Tensor:
-            return states.diagonal(dim1=1, dim2=2).movedim(-1, 1)[:, sources:]  # (B, T, ...)
-
         def pick(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             return states[:, sources:], states[:, :, sources:].transpose(1, 2), self_edges(states)  # (B, T, n, ...)
 
-        last = self.layer(depth - 1)
         return self.final_norm(self._read_layer(last.read_edges, self_edges(edges), edges, pick, allowed))
 
     def start(self, source_edges: Tensor, node_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
         """What decoding from this source needs to remember."""
+        require_steps(self, EdgeTransformer, "its layers")
         return EdgeCache(list(map(self.layer, range(self.config.layers))), source_edges, node_mask, limit)
 
 
@@ -174,7 +180,7 @@ class EdgeSeq2Seq(EncoderDecoder):
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         check_pair(source, target, source_mask)
         source_edges = self.encoder(self.source_input(source), source_mask)
-        before = self.decoder_input.beginning.expand(len(source), 1, -1)
+        before = self.decoder_input.beginning.expand(source.shape[0], 1, -1)
         embedded = torch.cat([before, self.embed(target[:, :-1])], dim=1)  # (B, T, dim)
         node_mask = None
         if source_mask is not None:
@@ -185,6 +191,7 @@ class EdgeSeq2Seq(EncoderDecoder):
     @torch.no_grad()
     def start(self, source: Tensor, source_mask: Tensor | None = None, limit: int | None = None) -> EdgeCache:
         check_decoding(self, source, source_mask)
+        require_steps(self.decoder_input, DecoderInput, "its embeddings and products")
         source_edges = self.encoder(self.source_input(source), source_mask)
         state = self.decoder.start(source_edges, source_mask, limit)
         state.ends = self.decoder_input.first_ends(source_edges)

@@ -7,14 +7,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import UserError
-from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig
+from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig, gather_edges
+from .plain import may_be_skipped
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 
@@ -111,7 +112,9 @@ class Encoder(Stack, ABC):
             return
         if pairs.dim() != 3 or pairs.shape[0] != edges.shape[0] or pairs.shape[2] != 2:
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
-        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+        if torch.compiler.is_compiling():  # a trace knows no numbers: they are looked at when it runs
+            torch._assert_async(((pairs >= 0) & (pairs < edges.shape[1])).all(), "pairs must name nodes of the graph")
+        elif pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
             raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
 
 
@@ -153,7 +156,7 @@ class TokenEncoder(Encoder):
 
 def gather_nodes(nodes: Tensor, pairs: Tensor) -> Tensor:
     """The states of the two nodes of each pair side by side: `[B, n, dim]`, `[B, m, 2] -> [B, m, 2 * dim]`."""
-    row = torch.arange(len(nodes), device=nodes.device)[:, None, None]
+    row = torch.arange(nodes.shape[0], device=nodes.device)[:, None, None]
     return nodes[row, pairs].flatten(-2)
 
 
@@ -177,9 +180,7 @@ class EdgeTransformer(Encoder):
 
     def layer(self, depth: int) -> EdgeTransformerLayer:
         """The layer that runs at this depth, counted from 0; tied ones are one and the same."""
-        layer = self.layers[depth % len(self.layers)]
-        assert isinstance(layer, EdgeTransformerLayer)
-        return layer
+        return cast(EdgeTransformerLayer, self.layers[depth % len(self.layers)])  # or a wrapper around one
 
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         """The final state of every edge."""
@@ -194,6 +195,8 @@ class EdgeTransformer(Encoder):
         The same numbers as those of `forward`, for less work: the last layer computes no other edges.
         """
         self._check(edges, pairs)
+        if not may_be_skipped(self, EdgeTransformer):
+            return gather_edges(self(edges, node_mask), pairs)
         depth = self._depth()
         edges = self._run(edges, depth - 1, node_mask)
         return self.final_norm(self._read_layer(self.layer(depth - 1).read, edges, pairs, node_mask))
@@ -206,6 +209,9 @@ class EdgeTransformer(Encoder):
         """The final states of several groups of graphs. Many small groups cost little more than one large one: all
         but the triangles is computed for all of them at once.
         """
+        layers = all(may_be_skipped(layer, EdgeTransformerLayer) for layer in self.layers)
+        if not layers or not may_be_skipped(self, EdgeTransformer):  # which may care for the shape of a graph
+            return super().encode_groups(groups)
         for edges in groups:
             self._check(edges)
         sizes = [(len(edges), edges.shape[1]) for edges in groups]

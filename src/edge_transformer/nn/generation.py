@@ -311,7 +311,7 @@ def _check(source: Tensor, limit: int) -> None:
 def check_pair(source: Tensor, target: Tensor, source_mask: Tensor | None) -> None:
     """Refuse what is no batch of pairs of sequences."""
     check_source(source, source_mask)
-    if target.dim() != 2 or len(target) != len(source) or not target.shape[1]:
+    if target.dim() != 2 or target.shape[0] != source.shape[0] or not target.shape[1]:
         raise ValueError(
             f"target must be [batch={len(source)}, T] with T at least 1, but its shape is {list(target.shape)}"
         )

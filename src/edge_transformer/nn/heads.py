@@ -18,7 +18,7 @@ class QueryEdgeHead(nn.Module):
 
     def forward(self, encoded: Encoded, query: Tensor) -> Tensor:
         """`query` is `[batch, 2]`, the two nodes of the edge -> `[batch, labels]` logits."""
-        if query.shape != (len(encoded.edges), 2):
+        if query.shape != (encoded.edges.shape[0], 2):
             raise ValueError(f"query must be [batch={len(encoded.edges)}, 2], but its shape is {list(query.shape)}")
         row = torch.arange(query.shape[0], device=query.device)
         return self.classify(encoded.edges[row, query[:, 0], query[:, 1]])

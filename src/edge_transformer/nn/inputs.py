@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .plain import may_be_skipped
+
 NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges included
 
 
@@ -72,7 +74,7 @@ class TokenSequenceInput(nn.Module):
 
     def forward_groups(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """`forward` for several groups of sequences, each `[batch, n]` with a length of its own, looked up at once."""
-        if self.distances is None:
+        if self.distances is None or not may_be_skipped(self, TokenSequenceInput):
             return [self(tokens) for tokens in groups]
         sizes = [(*tokens.shape, tokens.shape[1]) for tokens in groups]
         counts = [math.prod(size) for size in sizes]  # edges of each group
@@ -167,7 +169,7 @@ class WordInput(nn.Module):
         if self.characters is not None:
             types = types + self.characters(letters)
         nodes = F.embedding(places, types)  # (B, n, word_dim)
-        nodes = torch.cat([self.root.expand(len(nodes), 1, -1), nodes], dim=1)
+        nodes = torch.cat([self.root.expand(nodes.shape[0], 1, -1), nodes], dim=1)
         return F.dropout(nodes, self.dropout_p, self.training)
 
 
@@ -189,13 +191,17 @@ class CharacterModel(nn.Module):
 
     def forward(self, letters: Tensor) -> Tensor:
         """`[words, most]` numbers of letters -> `[words, dim]`. Words have one letter at least, marks included."""
-        longest = max(WINDOW, int((letters != 0).sum(1).max())) if letters.numel() else WINDOW
-        letters = letters[:, :longest]
+        if not torch.compiler.is_compiling():  # a trace knows no numbers, and looks at all the padding
+            longest = max(WINDOW, int((letters != 0).sum(1).max())) if letters.numel() else WINDOW
+            letters = letters[:, :longest]
         if letters.shape[1] < WINDOW:
             letters = nn.functional.pad(letters, (0, WINDOW - letters.shape[1]))
         real = letters != 0
         embedded = self.embedding(letters) * real[..., None]  # (words, m, 32)
-        windows = embedded.unfold(1, WINDOW, 1).transpose(2, 3).flatten(2)  # (words, m - 2, 3 * 32)
+        places = range(WINDOW)
+        windows = torch.cat(
+            [embedded[:, place : place - WINDOW + 1 or None] for place in places], -1
+        )  # (words, m - 2, 96)
         found = self.filters(windows)  # (words, m - 2, filters)
         # A window counts where it begins at a letter and has no padding; the first one counts for the shortest words.
         whole = real[:, WINDOW - 1 :].clone()

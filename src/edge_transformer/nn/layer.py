@@ -24,6 +24,7 @@ from ..ops.dropout import add_dropout
 from ..ops.feed_forward import feed_forward
 from ..ops.memory import Memory
 from ..ops.precision import in_float32_where_faster
+from .plain import is_plain, may_be_skipped, require_steps
 
 NORMS = ("released", "paper", "pre")
 
@@ -97,7 +98,8 @@ class Triangles(NamedTuple):
 class TriangularAttention(nn.Module):
     """Multi-head triangular attention with its projections: `[batch, n, n, dim] -> [batch, n, n, dim]`.
 
-    One matrix product gives q, k, v1 and v2 of all edges, the parts.
+    One matrix product gives q, k, v1 and v2 of all edges, the parts. A layer runs the steps, `project`, `attend` and
+    `output`, and never `forward`, which is for use without a layer.
     """
 
     def __init__(self, config: EdgeTransformerConfig, engine: str = "auto") -> None:
@@ -121,6 +123,8 @@ class TriangularAttention(nn.Module):
         """q, k, v1 and v2, or `only` some of them by number: `[..., dim] -> [..., parts, heads, head_dim]`."""
         if only is None:
             return self.projections(edges).unflatten(-1, (self.parts, self.heads, -1))
+        if not is_plain(self.projections, nn.Linear):
+            return _some_parts(self.project(edges), only)
         chosen = list(only)
         weight = self.projections.weight.unflatten(0, (self.parts, -1))[chosen].flatten(0, 1)
         bias = None if self.projections.bias is None else self.projections.bias.view(self.parts, -1)[chosen].flatten()
@@ -141,7 +145,7 @@ class TriangularAttention(nn.Module):
         """
         dropout_p = self.dropout_p if self.training else 0.0
         if isinstance(parts, Triangles):
-            mixed = _attend(parts, dropout_p)
+            mixed = mix_triangles(parts, dropout_p)
         elif memory is not None:
             mixed = memory.extend(parts, node_mask)
         else:
@@ -157,7 +161,7 @@ class TriangularAttention(nn.Module):
         return resolve_engine(self.engine, parts).memory(parts, self.key, capacity)
 
 
-def _attend(triangles: Triangles, dropout_p: float) -> Tensor:
+def mix_triangles(triangles: Triangles, dropout_p: float = 0.0) -> Tensor:
     """The plain equations for some edges: `[batch, m, heads, head_dim]`."""
     q, k, v1, v2, allowed = triangles
     scores = (q * k).sum(-1) * q.shape[-1] ** -0.5  # (B, m, n, h)
@@ -166,7 +170,7 @@ def _attend(triangles: Triangles, dropout_p: float) -> Tensor:
     weights = scores.softmax(dim=2)
     if allowed is not None:
         weights = weights * allowed[..., None]
-    weights = F.dropout(weights, dropout_p)
+    weights = F.dropout(weights, dropout_p) if dropout_p else weights
     return (weights[..., None] * (v1 if v2 is None else v1 * v2)).sum(2)
 
 
@@ -180,28 +184,48 @@ def _some_parts(parts: Tensor, only: Sequence[int]) -> Tensor:
 class FeedForward(nn.Module):
     """One hidden layer, with ReLU and dropout: `[..., dim] -> [..., dim]`.
 
-    The hidden layer is most of what training keeps of it. Without `keep_hidden` the backward pass computes it again.
+    The hidden layer is most of what training keeps of it. Without `keep_hidden` the backward pass computes it again, if
+    both products are plain ones: what another module does may not come out the same again.
     """
 
     def __init__(self, dim: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.dropout_p, self.keep_hidden = dropout, True
+        self.fused = True  # False: both products are called, whatever they are
         self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
         for layer in (self.hidden, self.output):
             nn.init.xavier_uniform_(layer.weight)
 
     @in_float32_where_faster
     def forward(self, x: Tensor) -> Tensor:
-        weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
-        return feed_forward(x, *weights, self.dropout_p if self.training else 0.0, self.keep_hidden)
+        dropout_p = self.dropout_p if self.training else 0.0
+        if self.is_plain():
+            weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
+            return feed_forward(x, *weights, dropout_p, self.keep_hidden)
+        hidden = self.hidden(x).relu()  # not in its place, which is not ours
+        return self.output(F.dropout(hidden, dropout_p) if dropout_p else hidden)
+
+    def is_plain(self) -> bool:
+        """Whether its two weights and biases say all that it computes."""
+        products = (self.hidden, self.output)
+        return self.fused and all(is_plain(product, nn.Linear) and product.bias is not None for product in products)
 
 
-def add_update(residual: Tensor, update: Tensor, dropout_p: float) -> Tensor:
-    """residual + dropout(update). Nobody else may need the update: it is overwritten where nothing is dropped."""
+def add_update(residual: Tensor, update: Tensor, dropout_p: float, made_by: nn.Module | None = None) -> Tensor:
+    """residual + dropout(update). The update is overwritten where nobody else can have it: where it was `made_by` a
+    plain Linear or feed-forward network, and nothing is dropped.
+    """
     if dropout_p:
         return add_dropout(residual, update, dropout_p)
-    same = residual.shape == update.shape and residual.dtype == update.dtype
-    return update.add_(residual) if same else residual + update
+    if residual.shape == update.shape and residual.dtype == update.dtype and _makes_new_tensors(made_by):
+        return update.add_(residual)
+    return residual + update
+
+
+def _makes_new_tensors(module: nn.Module | None) -> bool:
+    if isinstance(module, FeedForward):
+        return may_be_skipped(module, FeedForward) and is_plain(module.output, nn.Linear)
+    return module is not None and is_plain(module, nn.Linear)
 
 
 class _Rule(NamedTuple):
@@ -278,8 +302,10 @@ class EdgeTransformerLayer(nn.Module):
         `[..., dim] -> [..., dim], [..., parts, heads, head_dim]`.
         """
         normed = self.attention_norm(edges)
-        with self._not_kept(normed, self.attention_norm, edges):
-            return normed, self.attention.project(normed)
+        attention = self.attention
+        again = type(attention) is TriangularAttention and is_plain(attention.projections, nn.Linear)
+        with self._not_kept(normed, self.attention_norm, edges, again):
+            return normed, attention.project(normed)
 
     @in_float32_where_faster
     def mix(
@@ -298,9 +324,11 @@ class EdgeTransformerLayer(nn.Module):
         a new node    `[2n - 1, batch, ...] -> [2n - 1, batch, dim]`; `memory` is of the nodes before it
         some edges    `Triangles` -> `[batch, m, dim]`
         """
-        mixed = self.attention.attend(parts, node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
+        attention = self.attention
+        require_steps(attention, TriangularAttention, "project, attend or output")
+        mixed = attention.attend(parts, node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
         del parts
-        return self.attention.output(mixed)
+        return attention.output(mixed)
 
     @in_float32_where_faster
     def finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
@@ -308,18 +336,22 @@ class EdgeTransformerLayer(nn.Module):
         feed-forward network. The update may be overwritten.
         """
         dropout_p = self.dropout_p if self.training else 0.0
-        edges = add_update(normed if self.norm == "released" else edges, update, dropout_p)
+        network = self.feed_forward
+        edges = add_update(normed if self.norm == "released" else edges, update, dropout_p, self.attention.output)
         normed = self.feed_forward_norm(edges)
-        with self._not_kept(normed, self.feed_forward_norm, edges):
-            update = self.feed_forward(normed)
+        again = isinstance(network, FeedForward) and network.is_plain()
+        with self._not_kept(normed, self.feed_forward_norm, edges, again):
+            update = network(normed)
         if self.norm == "paper":
             return F.dropout(update, dropout_p) if dropout_p else update
-        return add_update(normed if self.norm == "released" else edges, update, dropout_p)
+        return add_update(normed if self.norm == "released" else edges, update, dropout_p, network)
 
     def read(self, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""
         batch, n, _, dim = edges.shape
         start, end = pairs.unbind(-1)  # (B, m)
+        if not may_be_skipped(self, EdgeTransformerLayer):
+            return gather_edges(self(edges, node_mask), pairs)
         graph = torch.arange(batch, device=edges.device)[:, None] * n * n
         pivot = torch.arange(n, device=edges.device)
         row = (graph + start * n)[..., None] + pivot  # (B, m, n): edges (i, l)
@@ -359,7 +391,9 @@ class EdgeTransformerLayer(nn.Module):
         attention = self.attention
         take: Callable[[Tensor, Sequence[int]], Tensor]
         steps = type(self).project, type(attention).project
-        if steps == (EdgeTransformerLayer.project, TriangularAttention.project):  # for those parts alone that are read
+        plain = steps == (EdgeTransformerLayer.project, TriangularAttention.project)
+        plain = plain and "project" not in self.__dict__ and "project" not in attention.__dict__
+        if plain and is_plain(attention.projections, nn.Linear):  # for those parts alone that are read
             rows, columns, own = pick(self.attention_norm(states))
             normed, take = own, attention.project
         else:
@@ -374,6 +408,15 @@ class EdgeTransformerLayer(nn.Module):
             k, *v2 = take(columns, (1, 3) if has_v2 else (1,)).unbind(-3)
         return self.finish(edges, normed, self.mix(Triangles(q, k, v1, v2[0] if v2 else None, allowed)))
 
-    def _not_kept(self, normed: Tensor, norm: nn.LayerNorm, edges: Tensor) -> AbstractContextManager[None]:
-        """Where hidden layers are not kept for the backward pass, neither are the norms' results."""
-        return nullcontext() if self.feed_forward.keep_hidden else kept_as_rule(normed, lambda: norm(edges))
+    def _not_kept(self, normed: Tensor, norm: nn.Module, edges: Tensor, plain: bool) -> AbstractContextManager[None]:
+        """Where hidden layers are not kept for the backward pass, neither are the norms' results: if the norm is plain,
+        and so is what takes its result.
+        """
+        if getattr(self.feed_forward, "keep_hidden", True) or not plain or not is_plain(norm, nn.LayerNorm):
+            return nullcontext()
+        return kept_as_rule(normed, lambda: norm(edges))
+
+
+def gather_edges(edges: Tensor, pairs: Tensor) -> Tensor:
+    """The states of some edges: `[batch, n, n, dim]`, `[batch, m, 2] -> [batch, m, dim]`."""
+    return edges[torch.arange(edges.shape[0], device=edges.device)[:, None], pairs[..., 0], pairs[..., 1]]

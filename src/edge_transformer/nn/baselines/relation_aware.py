@@ -80,7 +80,7 @@ class RelationUpdatingLayer(nn.Module):
 
     def read(self, nodes: Tensor, edges: Tensor, pairs: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the edges in `pairs` (`[batch, m, 2]`) alone: `[batch, m, dim]`."""
-        row = torch.arange(len(edges), device=edges.device)[:, None]
+        row = torch.arange(edges.shape[0], device=edges.device)[:, None]
         start, end = pairs.unbind(-1)  # (B, m)
         left, right = self.edge_update(self._mix(nodes, edges, node_mask)).chunk(2, dim=-1)
         return self.edge_residual(edges[row, start, end], left[row, start] + right[row, end])

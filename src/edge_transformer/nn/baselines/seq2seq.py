@@ -249,7 +249,7 @@ class TransformerSeq2Seq(EncoderDecoder):
 
     def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         check_pair(source, target, source_mask)
-        embedded = torch.cat([self.beginning.expand(len(source), 1, -1), self.embed(target[:, :-1])], dim=1)
+        embedded = torch.cat([self.beginning.expand(source.shape[0], 1, -1), self.embed(target[:, :-1])], dim=1)
         return self.output(self.decoder(embedded, self._encode(source, source_mask), source_mask))
 
     @torch.no_grad()

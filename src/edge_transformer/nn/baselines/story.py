@@ -115,7 +115,7 @@ class StoryTransformer(Encoder):
 
     def _tell(self, edges: Tensor, facts: Facts, names: Tensor) -> tuple[Tensor, Tensor]:
         """The tokens of the facts, `[B, 3 * facts, dim]`, and which of them are real."""
-        row = torch.arange(len(edges), device=edges.device)[:, None]
+        row = torch.arange(edges.shape[0], device=edges.device)[:, None]
         relation = edges[row, facts.start, facts.end]
         start, end = (self.entities(names.gather(1, place)) for place in (facts.start, facts.end))
         tokens = torch.stack([start, relation, end], dim=2).flatten(1, 2)

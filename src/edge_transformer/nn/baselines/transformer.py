@@ -112,13 +112,13 @@ class Residual(nn.Module):
         return self.update_norm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, update: Tensor) -> Tensor:
-        """From the update, which may be overwritten, to the end of the layer."""
+        """From the update to the end of the layer."""
         dropout_p = self.dropout_p if self.training else 0.0
-        states = add_update(states, update, dropout_p)
+        states, network = add_update(states, update, dropout_p), self.feed_forward
         if self.norm == "pre":
-            return add_update(states, self.feed_forward(self.feed_forward_norm(states)), dropout_p)
+            return add_update(states, network(self.feed_forward_norm(states)), dropout_p, network)
         states = self.update_norm(states)
-        return self.feed_forward_norm(add_update(states, self.feed_forward(states), dropout_p))
+        return self.feed_forward_norm(add_update(states, network(states), dropout_p, network))
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:

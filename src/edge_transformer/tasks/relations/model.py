@@ -14,6 +14,7 @@ from ...data.tensors import GraphTable, Vocab
 from ...io.streams import answered, never
 from ...nn.heads import QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
+from ...nn.plain import require_steps
 from ..base import TaskModel, answering, build_encoder, model_options, require_list
 
 PREDICT_EDGES = 20_000  # edges computed at once outside training, to bound memory
@@ -54,6 +55,7 @@ class RelationModel(TaskModel):
 
     def forward(self, labels: Tensor, query: Tensor) -> Tensor:
         """`[batch, n, n]` labels and `[batch, 2]` queries -> `[batch, answers]` logits."""
+        require_steps(self.head, QueryEdgeHead, "its classifier")
         edges, pairs = self.input(labels), query[:, None]
         return self.head.classify(self.encoder.read(edges, pairs, edge_mask=labels != NULL_LABEL)).squeeze(1)
 
