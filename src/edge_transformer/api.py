@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import torch
 
 from .data.jsonl import IN_MEMORY, rows_fingerprint
-from .errors import UserError
+from .errors import UserError, suggestion
 from .explain import explain
+from .io.files import check_folder
 from .io.progress import bar, say, silent
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
@@ -93,6 +93,8 @@ def train(
     preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
     run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
     hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
+    if out is not None:
+        check_folder("--out", out)
     with ExitStack() as stack:
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # the caller's process stays as it was
         stack.callback(torch.set_rng_state, torch.get_rng_state())
@@ -172,7 +174,9 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     folder = Path(data) if data is not None else saved.data_folder if saved else None
     if folder is None:
         name = model.folder.name if model.folder else "this model"
-        raise UserError(f"{name}: found no {RUN_FILE} that names a data folder; expected rows, or a folder of them")
+        raise UserError(
+            f"{name}: found no {RUN_FILE} that names a data folder; give the rows to score, or a folder of them (--data)"
+        )
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; give the folder of the data")
     settings, seed = task.Settings(), 0
@@ -265,9 +269,7 @@ def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str,
         elif homes:
             raise UserError(f"{name}: found in {' and '.join(homes)}; expected one of them, such as {homes[0]}.{name}")
         else:
-            near = difflib.get_close_matches(name, sorted(set().union(*known.values())), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UserError(f"unknown setting {name!r}{hint}")
+            raise UserError(f"unknown setting {name!r}{suggestion(name, set().union(*known.values()))}")
     return overrides
 
 

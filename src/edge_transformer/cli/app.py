@@ -7,7 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from . import data, demo, evaluate, experiments, explain, info, machine, parse, predict, splits, train, translate
+from . import (
+    data,
+    demo,
+    evaluate,
+    experiments,
+    explain,
+    info,
+    machine,
+    models,
+    parse,
+    predict,
+    splits,
+    train,
+    translate,
+)
 
 HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -31,6 +45,7 @@ COMMANDS: dict[typer.Typer, dict[str, Callable[..., None]]] = {
         "explain-score": explain.explain_score,
         "parse": parse.parse,
         "translate": translate.translate,
+        "models": models.models,
         "presets": train.presets,
         "experiment": experiments.experiment,
         "sweep": experiments.sweep,

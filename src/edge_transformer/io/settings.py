@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..errors import UserError
+from ..errors import UserError, suggestion
 
 Settings = TypeVar("Settings")
 
@@ -53,7 +53,9 @@ def from_dict(cls: type[Settings], values: Mapping[str, Any], where: str = "") -
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
-            raise UserError(f"{where}: unknown setting {name!r}; known are {', '.join(fields)}")
+            raise UserError(
+                f"{where}: unknown setting {name!r}; known are {', '.join(fields)}{suggestion(name, fields)}"
+            )
     arguments = {name: _convert(value, hints[name], f"{where}.{name}") for name, value in values.items()}
     missing = [name for name, field in fields.items() if name not in values and _is_required(field)]
     if missing:

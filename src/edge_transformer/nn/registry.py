@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..errors import UserError
+from ..errors import UserError, suggestion
 
 READS = ("graphs", "tokens", "pairs")
 
@@ -45,7 +45,8 @@ def register_encoder(
 def find_encoder(name: Any, reads: str) -> Kind:
     """The encoder with this name, for this kind of input."""
     if not isinstance(name, str) or name not in _KINDS[reads]:
-        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(_KINDS[reads])}")
+        known = _KINDS[reads]
+        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(known)}{suggestion(name, known)}")
     config, encoder = map(_imported, _KINDS[reads][name])
     return Kind(config, encoder)
 

@@ -403,11 +403,6 @@ def _launch(hardware: Hardware) -> Any:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     world = int(os.environ.get("WORLD_SIZE", 1))
     accelerator = hardware.device
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not here.get(accelerator, True):
-        raise UserError(
-            f"--device {accelerator}: PyTorch finds no such device; `edge-transformer info` lists the devices"
-        )
     if accelerator == "auto" and not torch.cuda.is_available():
         accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
     try:

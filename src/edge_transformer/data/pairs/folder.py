@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ...errors import UserError
+from ...errors import UserError, no_folder
 from ..splits import SPLITS
 from .cfq import read_cfq
 from .rows import Note, Pair, counted, found_twice, plain_or_gzipped, read_pair_file
@@ -111,7 +111,7 @@ def _listed(splits: Iterable[str]) -> str:
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with {_EXPECTED}")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected one with {_EXPECTED}")
     return folder
 
 
