@@ -7,7 +7,7 @@ TOOLS := $(VENV)/.installed-tools
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
 INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint format clean help
+.PHONY: demo test lint format docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -26,6 +26,9 @@ lint: $(TOOLS)  ## style and types
 format: $(TOOLS)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(TOOLS)  ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) demo build

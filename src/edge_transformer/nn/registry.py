@@ -31,9 +31,14 @@ def register_encoder(
 ) -> None:
     """Make an encoder known by a name, for some kinds of input, so that presets and models can name it.
 
-    `config` is a frozen dataclass with at least what `layer.StackConfig` has, `encoder` a class that is built from one;
-    one that reads pairs also gets the numbers of source and of target tokens, the latter None where both are the same.
-    Each may be a text "module:class", which is imported when the encoder is first asked for.
+    Args:
+        name: what `model.kind` calls it.
+        config: a frozen dataclass with at least what `layer.StackConfig` has.
+        encoder: a class that is built from one. If it reads pairs, it also gets the numbers of source and of target
+            tokens, the latter None where both are the same.
+        reads: "graphs", "tokens" or "pairs", or several of them.
+
+    `config` and `encoder` may be a text "module:class", which is imported when the encoder is first asked for.
     """
     for each in (reads,) if isinstance(reads, str) else reads:
         if each not in READS:

@@ -323,7 +323,13 @@ _TASKS: dict[str, Task] = {}
 
 
 def register_task(name: str, data: type[TaskData], model: type[TaskModel]) -> None:
-    """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones."""
+    """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones.
+
+    Args:
+        name: what `train` and saved models call it.
+        data: its subclass of `tasks.base.TaskData`: rows, batches, loss and scores.
+        model: its subclass of `tasks.base.TaskModel`, which predicts and describes itself.
+    """
     for given, expected in ((data, TaskData), (model, TaskModel)):
         if not isinstance(given, type) or not issubclass(given, expected):
             raise UserError(f"task {name!r}: found {given!r}; expected a subclass of {expected.__name__}")
@@ -364,7 +370,12 @@ BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
 
 
 def load(path: str | Path) -> TaskModel:
-    """Load a model, in eval mode, from a folder or by the name of a bundled one."""
+    """Load a model, in eval mode, from a folder or by the name of a bundled one.
+
+    Args:
+        path: the folder of a run, or one that `save` wrote; or the name of a bundled model, such as "clutrr-small".
+            A folder goes before a bundled model of the same name.
+    """
     folder = Path(path)
     if not folder.is_dir():
         if str(path) not in bundled_models():
