@@ -40,13 +40,16 @@ def _files(pattern: str) -> list[str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List examples and results in the navigation."""
+    """List examples, results and what mkdocs.yml does not name in the navigation."""
     assert config.nav is not None
+    named = re.findall(r"[\w-]+\.md", str(config.nav))
+    found = {"Guides": [page for path, page in pages().items() if path.startswith("docs/") and page not in named]}
+    for title in ("Examples", "Results"):
+        found[title] = [page for path, page in pages().items() if path.startswith(f"{title.lower()}/")]
     for section in config.nav:
-        if isinstance(section, dict):
-            for title, folder in (("Examples", "examples"), ("Results", "results")):
-                if title in section:
-                    section[title] += [page for path, page in pages().items() if path.startswith(f"{folder}/")]
+        for title, listed in found.items():
+            if title in section and not isinstance(section, str):
+                section[title] += listed
     return config
 
 

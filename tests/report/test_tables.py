@@ -150,7 +150,8 @@ def test_data_belong_to_benchmarks() -> None:
     assert place("graphs", corpus="cogs", tested="mine") == ("graphs", ""), "the paper was not tested there"
     assert place("graphs", name="cogs-held-out") == ("cogs", "held-out")
     assert place("trees", treebank="cfq-dependencies", split="mcd1") == ("cfq-dep", "mcd1")
-    assert place("trees", split="mcd3") == ("cfq-dep", "mcd3")
+    assert place("trees", treebank="cfq-dependencies", fingerprint="e81d7c37bc92332c") == ("cfq-dep", "mcd3")
+    assert place("trees", split="mcd3") == ("cfq-dep", "mcd3-goodwin")
     assert place("trees", treebank="x", name="cfq-dependencies-middle") == ("cfq-dep", "middle")
     assert place("trees", name="EWT") == ("ewt", "test")
     assert place("trees", name="GUM") == ("trees", "")

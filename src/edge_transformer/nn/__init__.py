@@ -6,9 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import baselines, heads, inputs
+    from . import baselines, graphs, heads, inputs
     from .decoder import EdgeSeq2Seq
     from .encoder import EdgeTransformer, Encoded
+    from .graphs import GraphLayer, from_dense_edges, graph_tensors, to_dense_edges
     from .layer import EdgeTransformerConfig, EdgeTransformerLayer, TriangularAttention
     from .registry import register_encoder
 
@@ -18,11 +19,16 @@ __all__ = [
     "EdgeTransformerConfig",
     "EdgeTransformerLayer",
     "Encoded",
+    "GraphLayer",
     "TriangularAttention",
     "baselines",
+    "from_dense_edges",
+    "graph_tensors",
+    "graphs",
     "heads",
     "inputs",
     "register_encoder",
+    "to_dense_edges",
 ]
 # Imported when they are first asked for: who loads one kind of model does not wait for the others.
 _HOMES = {
@@ -31,8 +37,12 @@ _HOMES = {
     "EdgeTransformerConfig": "layer",
     "EdgeTransformerLayer": "layer",
     "Encoded": "encoder",
+    "GraphLayer": "graphs",
     "TriangularAttention": "layer",
+    "from_dense_edges": "graphs",
+    "graph_tensors": "graphs",
     "register_encoder": "registry",
+    "to_dense_edges": "graphs",
 }
 
 

@@ -118,13 +118,15 @@ def _paper_table(
     entry: Mapping[str, Any], found: Mapping[str, ResultTable], figures: Mapping[str, Path], path: Path
 ) -> str:
     """One table of the paper, ours beside it; "" where nothing of it was measured."""
-    footnotes: list[str] = []
+    footnotes: list[str] = []  # a note on several columns stands once
     columns: list[_Column] = []
     for label, (place, metrics) in zip(entry.get("labels", [""]), entry["columns"].items(), strict=True):
         page, setting = place.split("/")
         about = paper()["benchmarks"][page]["settings"][setting]
-        sign = f"<sup>{chr(ord('a') + len(footnotes))}</sup>" if "note" in about and label else ""
-        footnotes += [f"- {sign} {about['note']}".replace("  ", " ")] if "note" in about else []
+        sign = ""
+        if "note" in about:
+            footnotes += [about["note"]] if about["note"] not in footnotes else []
+            sign = f"<sup>{chr(ord('a') + footnotes.index(about['note']))}</sup>" if label else ""
         sources = found[place].presets if place in found else {}, paper_rows(page, setting)
         for metric in metrics:
             ours, papers = (
@@ -137,10 +139,12 @@ def _paper_table(
     if not any(preset in column.ours for column in columns for presets in recipes.values() for preset in presets):
         return ""
     layout = _scores_as_lines if len(columns) <= MOST_LINES else _scores_as_columns
-    footnotes += [f"- {note}" for note in entry.get("notes", ())]
+    signs = [f"<sup>{chr(ord('a') + number)}</sup> " if "labels" in entry else "" for number in range(len(footnotes))]
+    notes = [f"- {sign}{note}" for sign, note in zip(signs, footnotes, strict=True)]
+    notes += [f"- {note}" for note in entry.get("notes", ())]
     image = _image(entry["title"], figures[entry["figure"]], path) if entry.get("figure") in figures else ""
     rows = {**recipes, **{model: [] for model in entry.get("quoted", ())}}
-    return _paragraphs(f"## {entry['title']}", image, layout(columns, rows), "\n".join(footnotes))
+    return _paragraphs(f"## {entry['title']}", image, layout(columns, rows), "\n".join(notes))
 
 
 def _scores_as_lines(columns: Sequence[_Column], rows: Mapping[str, Sequence[str]]) -> str:

@@ -280,13 +280,17 @@ def _place(record: Record) -> tuple[str, str]:
     def squeezed(value: Any) -> str:
         return str(value).replace(" ", "").lower()
 
+    places = []
     for page, benchmark in paper()["benchmarks"].items():
         for name, setting in benchmark["settings"].items():
             wanted = {"tested": None, **setting["match"]}  # models tested elsewhere are other results
             if benchmark["task"] == record.task and all(
                 squeezed(record.data.get(key)) == squeezed(value) for key, value in wanted.items()
             ):
-                return page, name
+                places.append((len(wanted), page, name))
+    if places:
+        _, page, name = max(places, key=lambda place: place[0])  # the one that says most of the data
+        return page, name
     return record.task, ""
 
 

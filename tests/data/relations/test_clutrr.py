@@ -21,7 +21,7 @@ from edge_transformer.data.relations.clutrr import (
 )
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, RelationRows, Story
-from edge_transformer.errors import UserError
+from edge_transformer.errors import DataError, UserError
 from official_data import benchmark
 
 OFFICIAL = benchmark("clutrr/data_db9b8f04")
@@ -274,6 +274,14 @@ def test_k_of_stories_with_noise(task_name: str, k: int, tmp_path: Path) -> None
     assert story.k == k
     assert story.needed == (None if k == 3 else k)
     assert len(story.edges) == 3
+
+
+def test_noise_facts_without_relations_are_refused_with_the_reason(tmp_path: Path) -> None:
+    edges = {"story_edges": "[(0, 1), (1, 2), (1, 0)]", "edge_types": "['son', 'sister']"}
+    with pytest.raises(DataError, match=r"one relation for each of the 3 edges; in CLUTRR's robustness sets only"):
+        read_row(tmp_path, task_name="task_3.2", **edges)
+    with pytest.raises(DataError, match=r"one relation for each of the 3 edges$"):
+        read_row(tmp_path, task_name="task_1.2", **edges)
 
 
 def test_tests_are_keyed_by_the_edges_that_the_answer_needs(tmp_path: Path) -> None:

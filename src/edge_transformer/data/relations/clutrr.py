@@ -102,7 +102,10 @@ def _read_row(row: dict[str, str], path: Path, line: int) -> Story:
     if not isinstance(relations, list) or not all(isinstance(relation, str) and relation for relation in relations):
         raise fail("edge_types", "a list of relations, such as ['son', 'sister']")
     if len(relations) != len(edges):
-        raise fail("edge_types", f"one relation for each of the {len(edges)} edges")
+        expected = f"one relation for each of the {len(edges)} edges"
+        if len(relations) < len(edges) and not (row.get("task_name") or "task_1").startswith("task_1"):
+            expected += "; in CLUTRR's robustness sets only the text of the story tells the relations of added facts"
+        raise fail("edge_types", expected)
     query = _literal(row["query_edge"])
     if not _is_edge(query):
         raise fail("query_edge", "a pair of node numbers, such as (0, 2)")
