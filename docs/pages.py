@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import posixpath
 import re
 from importlib import import_module
@@ -22,7 +23,6 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
-MODULES = ("heads", "inputs", "baselines")  # rooms among the names of `nn`
 
 
 def pages() -> dict[str, str]:
@@ -145,17 +145,22 @@ def reference_of_nn() -> str:
     import edge_transformer as et
     from edge_transformer import nn
 
-    text = "# Modules: et.nn\n\n" + "".join(_entry(nn, name) for name in nn.__all__ if name not in et.__all__)
-    for module in MODULES:
-        text += f"## et.nn.{module}\n\n::: edge_transformer.nn.{module}\n    options:\n      show_root_heading: false\n"
-        text += "      heading_level: 3\n\n"
+    rooms = [name for name in nn.__all__ if inspect.ismodule(getattr(nn, name))]
+    names = [name for name in nn.__all__ if name not in (*rooms, *et.__all__)]
+    text = "# Modules: et.nn\n\n" + "".join(_entry(nn, name) for name in names)
+    for room in rooms:
+        path = f"edge_transformer.nn.{room}"
+        own = [
+            name
+            for name, value in vars(getattr(nn, room)).items()
+            if getattr(value, "__module__", None) == path and name not in nn.__all__ and not name.startswith("_")
+        ]
+        text += f"## et.nn.{room}\n\n::: {path}\n    options:\n      show_root_heading: false\n      members: {own}\n\n"
     return text
 
 
 def _entry(room: Any, name: str) -> str:
     value = getattr(room, name)
-    if name in MODULES:
-        return ""
     module = value.__name__ if name == "explain" else value.__module__
     return _entry_of(f"{module}.{name}")
 

@@ -38,5 +38,5 @@ def no_folder(path: str | Path) -> str:
 
 def suggestion(name: object, known: Iterable[str]) -> str:
     """What to add to an error on an unknown name: the nearest known one, if one is near."""
-    near = difflib.get_close_matches(str(name), sorted(known), n=1)
+    near = difflib.get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]}?" if near else ""

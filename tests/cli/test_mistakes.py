@@ -25,7 +25,7 @@ def here(families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     shutil.copytree(families, tmp_path / "families")
     (tmp_path / "empty").mkdir()
     (tmp_path / "nothing").touch()
-    (tmp_path / "noise").write_bytes(b"\xa5\xff\x00" * 50)
+    (tmp_path / "noise").write_bytes(b"\xa5\xff\x00" * 50 + b"\n")
     (tmp_path / "noise.yaml").write_bytes(b"a: 1\n\xa5\xff")
     monkeypatch.chdir(tmp_path)
     return tmp_path
