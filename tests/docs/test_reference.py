@@ -62,9 +62,7 @@ def test_every_method_is_explained(name: str) -> None:
             assert inspect.getdoc(value), method
 
 
-@pytest.mark.parametrize(
-    "settings", sorted(SETTINGS, key=lambda each: each.__qualname__), ids=lambda each: each.__name__
-)
+@pytest.mark.parametrize("settings", sorted(SETTINGS, key=repr), ids=lambda each: each.__name__)
 def test_every_field_is_explained(settings: Any) -> None:
     write = generator()
     comments = write.field_comments(settings)
