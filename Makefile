@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-tools
+LINT := lint
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
-INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python .ci/pytorch.py)
 
-.PHONY: demo test lint format docs clean help
+.PHONY: demo test lint format docs wheel clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -15,7 +16,7 @@ help:  ## list the targets
 demo: $(PACKAGE)  ## from nothing to a trained model, a table, a figure and an answered question
 	$(BIN)/python -m edge_transformer demo --out demo
 
-test: $(TOOLS) lint  ## lint, types and all tests
+test: $(TOOLS) $(LINT)  ## lint, types and all tests; with LINT= the tests alone
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(TOOLS)  ## style and types
@@ -30,8 +31,11 @@ format: $(TOOLS)  ## put the code into shape
 docs: $(TOOLS)  ## the documentation as a site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+wheel: $(TOOLS)  ## an sdist and a wheel for this platform and every Python, in dist
+	$(BIN)/python -m build
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) demo build
+	rm -rf $(VENV) demo build dist
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say which: make PYTHON=python3.12 ...")'

@@ -5,12 +5,12 @@ import torch
 import edge_transformer as et
 from edge_transformer.nn.heads import PooledHead
 from edge_transformer.nn.inputs import LabelledGraphInput
-from edge_transformer.tasks.base import TaskData, TaskModel, answering, build_encoder
+from edge_transformer.tasks.base import answering, build_encoder
 
 LABELS, NODES = ("cycle", "none"), 5
 
 
-class GraphClassifier(TaskModel):
+class GraphClassifier(et.TaskModel):
     def __init__(self, settings):
         super().__init__()
         self.settings, self.encoder = dict(settings), build_encoder(settings)
@@ -36,7 +36,7 @@ class GraphClassifier(TaskModel):
             return [{"answer": LABELS[number]} for number in self(inputs).argmax(-1).tolist()]
 
 
-class GraphRows(TaskData):
+class GraphRows(et.TaskData):
     def __init__(self, splits):
         self.splits = splits
 

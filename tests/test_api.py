@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import edge_transformer as et
+from command_line import run
 from edge_transformer.io import progress
 from edge_transformer.training.trainer import Trainer
 from task_rows import CASES
@@ -57,10 +59,10 @@ def test_settings_by_keyword_and_by_dotted_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"dims": 8}, "unknown setting 'dims'; did you mean dim?"),
-        ({"epoch": 8}, "unknown setting 'epoch'; did you mean epochs?"),
-        ({"zzz": 8}, "unknown setting 'zzz'"),
-        ({"model.dims": 8}, "model: unknown setting 'dims'"),
+        ({"dims": 8}, r"unknown setting 'dims'; did you mean dim\?"),
+        ({"epoch": 8}, r"unknown setting 'epoch'; did you mean epochs\?"),
+        ({"zzz": 8}, "unknown setting 'zzz'; known are "),
+        ({"model.dims": 8}, r"model: unknown setting 'dims'; did you mean dim\? Known are dim, "),
         ({"dim": "wide"}, r"model\.dim: found 'wide'; expected a whole number"),
         ({"preset": "clutrr/gpu"}, "unknown preset"),
         ({"device": "cuda:99"}, "--device cuda:99"),
@@ -83,6 +85,11 @@ def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> N
         ({"train": ROWS, "exam": ROWS}, "found the split 'exam'"),
         ({"train": [*ROWS, 3]}, r"train\[12\]: found 3; expected an object"),
         ({"train": [{**ROWS[0], "query": ["a"]}]}, r'train\[0\]: found \["a"\]; expected "query"'),
+        (
+            {"train": [{**ROWS[0], "nodes": 3}]},
+            r'train\[0\]: found the field "nodes"; expected no other than "edges", "query"',
+        ),
+        ({"train": [{"edges": ROWS[0]["edges"]}]}, r'train\[0\]: found no "query"; expected "query"'),
         ("no-such-folder", "no-such-folder: no such folder"),
         ({"train": ROWS, "dev": ROWS, "valid": ROWS}, "found validation rows twice"),
         ({"train": ROWS, "valid": []}, "found no rows in 'valid'"),
@@ -135,6 +142,19 @@ def test_rows_that_cannot_be_scored(data: Any, message: str) -> None:
 def test_a_single_text_is_no_list(model: str) -> None:
     with pytest.raises(et.UserError, match=r"found a single .*; expected a list of them"):
         et.load(model).predict("A cat ran .")
+
+
+def test_an_answer_repeats_the_id_of_its_question() -> None:
+    question = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
+    plain, named = et.load("clutrr-small").predict([question, question | {"id": "q7"}])
+    assert named == {"id": "q7", **plain}
+
+
+def test_predict_reads_texts_in_json_and_parse_reads_quotes_as_words() -> None:
+    result = run("predict", "cogs-small", stdin='Emma ran .\n"Emma ran ."\n["Emma", "ran", "."]\n')
+    assert len(set(result.out.splitlines())) == 1
+    result = run("parse", stdin='" Emma ran . "\n')
+    assert json.loads(result.out)["tokens"] == ['"', "Emma", "ran", ".", '"']
 
 
 def test_models_are_loaded_by_their_class() -> None:
@@ -202,10 +222,20 @@ def test_ctrl_c_returns_what_is_trained_and_the_same_call_goes_on(
     assert not stopped.has_record
     assert stopped.predict(ROWS[:1])[0]["answer"]
     told = capfd.readouterr().err.replace("\n", " ")
-    assert f"the same call, with out='{tmp_path / 'run'}', resumes it" in told
+    assert f"run the same again to go on from {tmp_path / 'run'}" in told
     again = train(data, epochs=4, out=tmp_path / "run")
     for one, other in zip(again.parameters(), whole.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_stopped_command_says_which_command_resumes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    interrupt_after(1, monkeypatch)
+    command = ["train", "relations", "--data", str(tmp_path), "--out", str(tmp_path / "run"), "--set", "train.epochs=9"]
+    stopped = run(*command)
+    assert stopped.code == 130
+    assert stopped.err.splitlines()[-1] == f"to resume: edge-transformer {' '.join(command)}"
 
 
 def test_ctrl_c_without_a_folder_has_its_usual_effect(monkeypatch: pytest.MonkeyPatch) -> None:

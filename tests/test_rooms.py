@@ -61,5 +61,5 @@ def test_no_room_is_crowded_and_no_module_long() -> None:
 
 def test_tests_are_in_the_same_rooms() -> None:
     tests = Path(__file__).parent
-    others = {"contracts", "docs", "examples", "support"}
+    others = {"contracts", "docs", "examples", "release", "support"}
     assert {path.name for path in tests.iterdir() if path.is_dir()} - {"__pycache__"} <= {*ROOMS, *others}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .nn.encoder import EdgeTransformer, Encoded
     from .nn.layer import EdgeTransformerConfig
     from .ops.attention import triangular_attention
+    from .tasks.base import TaskData, TaskModel
     from .tasks.graphs.model import GraphParser
     from .tasks.relations.model import RelationModel
     from .tasks.seq2seq.model import Translator
@@ -28,6 +29,8 @@ _HOMES = {
     "Encoded": "nn.encoder",
     "GraphParser": "tasks.graphs.model",
     "RelationModel": "tasks.relations.model",
+    "TaskData": "tasks.base",
+    "TaskModel": "tasks.base",
     "Translator": "tasks.seq2seq.model",
     "TreeParser": "tasks.trees.model",
     "UserError": "errors",
@@ -45,6 +48,8 @@ __all__ = [
     "Encoded",
     "GraphParser",
     "RelationModel",
+    "TaskData",
+    "TaskModel",
     "Translator",
     "TreeParser",
     "UserError",

@@ -13,6 +13,11 @@ def main() -> None:
 
     Typer itself ends with exit code 130 after Ctrl-C, and with 1 where the reader of our output has gone.
     """
+    if sys.argv[1:] == ["--version"]:  # a script that asks should not wait for the commands
+        from . import __version__
+
+        print(f"edge-transformer {__version__}")
+        return
     try:
         from .cli.app import app
 

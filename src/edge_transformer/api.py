@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, cast, overload
 
 import torch
 
 from .data.jsonl import IN_MEMORY, rows_fingerprint
-from .errors import UserError, suggestion
+from .errors import UserError
 from .explain import explain
 from .io.files import check_folder
 from .io.progress import bar, say, silent
+from .io.settings import unknown_setting
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
 from .training.folder import SavedRun
@@ -41,17 +42,37 @@ __all__ = ["Rows", "evaluate", "explain", "load", "register_task", "scored_rows"
 
 Rows = str | Path | Mapping[str, Iterable[Any]] | Iterable[Any]  # a folder, rows by split, or training rows
 
+Keywords = ParamSpec("Keywords")
 
-@overload
-def train(task: Literal["relations"], data: Rows, **options: Any) -> RelationModel: ...
-@overload
-def train(task: Literal["graphs"], data: Rows, **options: Any) -> GraphParser: ...
-@overload
-def train(task: Literal["trees"], data: Rows, **options: Any) -> TreeParser: ...
-@overload
-def train(task: Literal["seq2seq"], data: Rows, **options: Any) -> Translator: ...
-@overload
-def train(task: str, data: Rows, **options: Any) -> TaskModel: ...
+
+class _Train(Protocol[Keywords]):
+    """The type of `train`: its own keywords, and the model that belongs to the task."""
+
+    @overload
+    def __call__(
+        self, task: Literal["relations"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
+    ) -> RelationModel: ...
+    @overload
+    def __call__(
+        self, task: Literal["graphs"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
+    ) -> GraphParser: ...
+    @overload
+    def __call__(
+        self, task: Literal["trees"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
+    ) -> TreeParser: ...
+    @overload
+    def __call__(
+        self, task: Literal["seq2seq"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
+    ) -> Translator: ...
+    @overload
+    def __call__(self, task: str, data: Rows, **keywords: Any) -> TaskModel: ...
+
+
+def _typed(function: Callable[Concatenate[str, Rows, Keywords], TaskModel]) -> _Train[Keywords]:
+    return cast(_Train[Keywords], function)
+
+
+@_typed
 def train(
     task: str,
     data: Rows,
@@ -132,7 +153,7 @@ def train(
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:
             done = f"{trainer.step:,} of {trainer.total_steps:,} steps"
-            say(f"stopped after {done}; the same call, with out={str(folder)!r}, resumes it")
+            say(f"stopped after {done}; run the same again to go on from {folder}")
     return model
 
 
@@ -284,7 +305,7 @@ def _overrides(task: str, preset: str, settings: Mapping[str, Any]) -> dict[str,
         elif homes:
             raise UserError(f"{name}: found in {' and '.join(homes)}; expected one of them, such as {homes[0]}.{name}")
         else:
-            raise UserError(f"unknown setting {name!r}{suggestion(name, set().union(*known.values()))}")
+            raise UserError(unknown_setting(name, sorted(set().union(*known.values()))))
     return overrides
 
 

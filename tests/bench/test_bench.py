@@ -58,7 +58,7 @@ def test_the_sizes_of_the_parts() -> None:
     assert sizes["layers"] == paper
     assert sizes["core"] == [*paper, "1,100,256,8"]
     assert sizes["scaling"] == [f"1,{n},64,4" for n in (64, 128, 256, 512)]
-    assert [case.size.n for case in make_cases(["rivals"])] == [13, 30, 60, 100]
+    assert [case.size.n for case in make_cases(["baselines"])] == [13, 30, 60, 100]
     assert [case.size.n for case in make_cases(["threads"])] == [60, 100, 200]
     assert {"1,200,64,4", "1,512,64,4"} <= set(sizes["memory"])
 
@@ -73,7 +73,7 @@ def test_engines() -> None:
     ("arguments", "message"),
     [
         ({"engines": ["fast"]}, "--engine fast: unknown; known are einsum, blocked, native, triton"),
-        ({"parts": ["all"]}, "--part all: unknown; known are core, scaling, rivals, threads, memory, layers"),
+        ({"parts": ["all"]}, "--part all: unknown; known are core, scaling, baselines, threads, memory, layers"),
         ({"own_sizes": ["1,2,3"]}, "--size 1,2,3: expected four numbers"),
         ({"device": "abacus"}, "--device abacus: "),
         ({"device": "meta", "parts": ["threads"]}, "--part threads is measured on the CPU only"),
@@ -183,10 +183,10 @@ def test_others_have_no_ratio_where_the_reference_is_skipped() -> None:
     assert values["blocked"].ratio is None
 
 
-def test_a_rival_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "floydnet", None)
     monkeypatch.setattr(cases_module, "floydnet_missing", lambda: "not installed; pip install it")
-    found = bench("rivals")
+    found = bench("baselines")
     values = {each.name: each for each in found.measurements if each.what == "forward"}
     assert values.pop("floydnet").skipped == "not installed; pip install it"
     assert [each.value is not None for each in values.values()] == [True]

@@ -61,7 +61,7 @@ def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_auto_takes() -> None:
     auto = describe().auto
     assert auto["CPU float32"] == resolve_engine("auto", torch.empty(0)).name
-    assert auto["CPU bfloat16"] == "blocked"
+    assert auto["CPU bfloat16"] == resolve_engine("auto", torch.empty(0, dtype=torch.bfloat16)).name
     assert (auto["CUDA float32"] is None) == (not torch.cuda.is_available())
 
 

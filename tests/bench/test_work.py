@@ -117,7 +117,7 @@ def test_a_step_trains_the_configuration(dropout: float, monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(floydnet_missing() is not None, reason=floydnet_missing() or "")
-def test_the_rival_is_timed_forward_and_backward() -> None:
+def test_the_baseline_is_timed_forward_and_backward() -> None:
     assert list(marks(floydnet_action(TINY))) == [FORWARD, BOTH]
 
 

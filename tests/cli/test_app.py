@@ -186,8 +186,12 @@ def test_predict_answers_in_letters_that_the_output_has(name: str, trained: tupl
     ("line", "message"),
     [
         ("nonsense", "found 'nonsense'; expected one JSON object a line"),
-        ("{}", 'found null; expected "edges"'),
+        ("{}", 'found no "edges"; expected "edges"'),
         ('{"edges": [["a", "boss", "b"]], "query": ["a", "b"]}', 'found ["a", "boss", "b"]; expected a relation that'),
+        (
+            '{"edges": [["a", "son", "b"]], "nodes": 3}',
+            'found the field "nodes"; expected no other than "edges", "query"',
+        ),
         ('{"edges": [["a", "son", "b"]], "query": ["a", "c"]}', 'found ["a", "c"]; expected nodes that some edge'),
     ],
 )
@@ -205,11 +209,11 @@ def test_predict_names_the_broken_line(line: str, message: str, trained: tuple[P
         (["chess"], "unknown task 'chess'; known are relations"),
         (["relations", "--preset", "clutrr/huge"], "unknown preset 'clutrr/huge'; known are "),
         (["relations", "--preset", "none.yaml"], "none.yaml: No such file or directory"),
-        (["relations", "--set", "model.dims=8"], "model: unknown setting 'dims'; known are dim, "),
+        (["relations", "--set", "model.dims=8"], "model: unknown setting 'dims'; did you mean dim? Known are dim, "),
         (["relations", "--set", "model.dim=9"], "model: dim=9 is not divisible by heads="),
         (["relations", "--set", "model.dim=big"], "model.dim: found 'big'; expected a whole number"),
         (["relations", "--set", "train.lr=-1"], "train: lr must not be negative"),
-        (["relations", "--set", "dim=8"], "--set dim: found no section"),
+        (["relations", "--set", "dim=8"], "setting dim: found no section"),
         (["relations", "--set", "model.dim"], "--set model.dim: found no '='"),
         (["relations", "--set", "model.dim=[8"], "--set model.dim=[8: found '[8'; expected a YAML value"),
         (["relations", "--set", "data.held_out=0.999"], "data.held_out = 0.999: leaves none of 60 rows to train on"),

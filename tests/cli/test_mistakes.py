@@ -45,7 +45,7 @@ def here(families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         ("--preset clutrr/pape", "unknown preset 'clutrr/pape'; known are "),
         ("--set model.kind=foo", "model.kind: found 'foo'; expected one of edge, rat, rrat, gat, transformer, univ"),
         ("--set train.epochs=-3", "train: epochs must be at least 1, but is -3"),
-        ("--set train.epoch=3", "train: unknown setting 'epoch'; known are epochs, "),
+        ("--set train.epoch=3", "train: unknown setting 'epoch'; did you mean epochs? Known are epochs, "),
         ("--set train.lr=nan", "train.lr: found 'nan'; expected a number"),
         ("--set =3", "--set : found no section; expected one of model.NAME"),
         ("--recompute all", "hardware: recompute='all' is not known"),
@@ -58,9 +58,7 @@ def test_training(options: str, message: str, here: Path) -> None:
     assert not (here / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "near"), [("--preset=clutrr/pape", "clutrr/paper"), ("--set=train.epoch=3", "epochs")]
-)
+@pytest.mark.parametrize(("name", "near"), [("--preset=clutrr/pape", "clutrr/paper"), ("--set=model.kind=edg", "edge")])
 def test_the_nearest_name_is_told(name: str, near: str, here: Path) -> None:
     assert refused("train", "relations", "--data", "families", name).endswith(f"; did you mean {near}?")
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from edge_transformer.nn.encoder import RECOMPUTE, recompute
+from edge_transformer.nn.encoder import RECOMPUTE, encoder_names, find_encoder, recompute
 from edge_transformer.nn.generation import EncoderDecoder
-from edge_transformer.nn.registry import encoder_names, find_encoder
 from seq2seq_cases import SOURCE_TOKENS, TARGET_TOKENS, decode, draw_vectors, mask_of, random_pair
 
 CHANGES: list[dict[str, Any]] = [{}, {"norm": "pre"}, {"attention_bias": False}, {"tied": False}, {"norm": "paper"}]

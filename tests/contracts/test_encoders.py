@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edge_transformer.nn.encoder import RECOMPUTE, Encoded, Encoder, recompute
-from edge_transformer.nn.registry import encoder_names, find_encoder
+from edge_transformer.nn.encoder import RECOMPUTE, Encoded, Encoder, encoder_names, find_encoder, recompute
 
 DIM = 12
 ENCODERS = {find_encoder(name, reads): (name, reads) for reads in ("tokens", "graphs") for name in encoder_names(reads)}

@@ -81,6 +81,14 @@ def test_a_stopped_run_goes_on(task: str, tmp_path: Path) -> None:
         trained(task, out=tmp_path / "run", seed=3)
 
 
+@pytest.mark.parametrize("task", [task for task in CASES if task != "rings"])
+def test_a_row_may_have_an_id_and_no_unknown_field(task: str) -> None:
+    data, (row, *_) = get_task(task).data, CASES[task].rows
+    assert data.from_rows({"train": [{**row, "id": 7}]}, data.Settings(), 1).train_rows == 1
+    with pytest.raises(et.DataError, match=r'^train\[1\]: found the field "colour"; expected no other than "'):
+        data.from_rows({"train": [row, {**row, "colour": "red"}]}, data.Settings(), 1)
+
+
 @tasks
 def test_a_broken_row_is_named(task: str) -> None:
     case = CASES[task]

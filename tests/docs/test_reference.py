@@ -13,7 +13,7 @@ import pytest
 import edge_transformer as et
 from documents import ROOT
 from edge_transformer import nn
-from edge_transformer.nn import registry
+from edge_transformer.nn import encoder as registry
 from edge_transformer.tasks.base import get_task
 from edge_transformer.training.config import TrainConfig
 from edge_transformer.training.track import TrainingStep

@@ -23,7 +23,7 @@ from documents import (
     text_of,
 )
 from edge_transformer.data.relations.generate import GeneratedData
-from edge_transformer.nn import registry
+from edge_transformer.nn import encoder as registry
 from edge_transformer.ops import attention
 from edge_transformer.training.experiment import Experiment, PlannedPreset, TrainingSet
 

@@ -90,6 +90,7 @@ def test_lists_become_tuples_and_whole_numbers_floats() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"colours": 3}, "Outer: unknown setting 'colours'; did you mean colour? Known are inner, rate, flag, colour, "),
     ({"dept": 3}, "Outer: unknown setting 'dept'; known are inner, rate, flag, colour, sizes, parts, limit, older"),
     ({"inner": {"size": 1, "colour": 2}}, "Outer.inner: unknown setting 'colour'; known are size, name"),
     ({"inner": {}}, "Outer.inner: missing setting 'size'"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import edge_transformer as et
+from edge_transformer.nn.encoder import encoder_names, find_encoder
 from edge_transformer.nn.graphs import GraphLayer, from_dense_edges, graph_tensors, to_dense_edges
-from edge_transformer.nn.registry import encoder_names, find_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CONFIG = et.EdgeTransformerConfig(dim=8, heads=2, layers=2)

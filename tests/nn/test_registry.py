@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from edge_transformer.errors import UserError
-from edge_transformer.nn import registry
-from edge_transformer.nn.encoder import EdgeTransformer
+from edge_transformer.nn import encoder as registry
+from edge_transformer.nn.encoder import EdgeTransformer, encoder_names, find_encoder, register_encoder
 from edge_transformer.nn.layer import EdgeTransformerConfig
-from edge_transformer.nn.registry import encoder_names, find_encoder, register_encoder
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +50,7 @@ def test_an_edge_model_imports_no_baseline() -> None:
     program = """
 import sys
 import edge_transformer as et
-from edge_transformer.nn.registry import READS, find_encoder
+from edge_transformer.nn.encoder import READS, find_encoder
 et.load("clutrr-small")
 for reads in READS:
     find_encoder("edge", reads)

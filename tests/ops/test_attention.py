@@ -34,14 +34,13 @@ def test_it_is_a_public_name() -> None:
 
 @needs_kernels
 def test_the_kernel_runs_where_it_can() -> None:
-    assert resolve_engine("auto", torch.zeros(1)).name == "native"
-    assert resolve_engine("auto", torch.zeros(1, dtype=torch.float64)).name == "native"
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert resolve_engine("auto", torch.zeros(1, dtype=dtype)).name == "native"
     assert resolve_engine("einsum", torch.zeros(1)).name == "einsum"
 
 
-@pytest.mark.parametrize("like", [torch.zeros(1, dtype=torch.bfloat16), torch.zeros(1, device="meta")], ids=str)
-def test_elsewhere_plain_pytorch_runs(like: Tensor) -> None:
-    assert resolve_engine("auto", like).name == "blocked"
+def test_elsewhere_plain_pytorch_runs() -> None:
+    assert resolve_engine("auto", torch.zeros(1, device="meta")).name == "blocked"
 
 
 @pytest.mark.parametrize("engine", ["auto", "einsum", "blocked"])
@@ -54,10 +53,10 @@ def test_half_precision_works(engine: str) -> None:
 
 @needs_kernels
 def test_the_kernel_refuses_what_it_cannot_compute() -> None:
-    half = zeros(dtype=torch.bfloat16)
-    message = 'engine="native" cannot be used: it computes float32 and float64 on the CPU, not torch.bfloat16 on cpu'
+    part = zeros(device="meta")
+    message = 'engine="native" cannot be used: it computes .*float32, float64 on the CPU, not torch.float32 on meta'
     with pytest.raises(ValueError, match=message):
-        triangular_attention(half, half, half, half, engine="native")
+        triangular_attention(part, part, part, part, engine="native")
 
 
 def test_without_the_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

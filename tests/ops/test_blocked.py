@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from attention_cases import (
     ALL_CASES,
     NAMES,
+    NO_OFFSETS,
     Case,
     check_operator,
     every_case,
@@ -40,7 +41,8 @@ def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @every_case
 def test_blocks_give_what_the_equations_give(rows_at_once: int, case: Case) -> None:
     parts, options = random_parts(3, 5, 2, 3, value=case.value), case.options(3, 5)
-    rows = list(blocked._Blocks(parts[0], parts[1], *options.arguments()).rows())
+    given: Any = (parts[0], parts[1], *NO_OFFSETS, *options.arguments())
+    rows = list(blocked._Blocks(*given).rows())
     assert [node for block in rows for node in range(5)[block]] == list(range(5))
     assert len(rows) == -(-5 // rows_at_once)
     found = outcome(BLOCKED.attend, parts, options)
@@ -55,7 +57,7 @@ def test_gradients_of_blocks_with_dropout_by_finite_differences(monkeypatch: pyt
     arguments = case.options(2, 3).arguments()[:3]
 
     def attend(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-        return blocked_forward(q, k, v1, v2, *arguments, 0.4, SEED)
+        return blocked_forward(q, k, v1, v2, *NO_OFFSETS, *arguments, 0.4, SEED)
 
     assert torch.autograd.gradcheck(attend, present(parts))
 
@@ -132,7 +134,7 @@ def test_operators(case: Case, dropout_p: float, dtype: torch.dtype) -> None:
     parts = [None if part is None else part.detach() for part in leaves]
     turned = [None if part is None else part.transpose(1, 2) for part in parts]
     dout = torch.randn(2, 3, 3, 2, 4).to(dtype)
-    choice = (*case.options(2, 3).arguments()[:3], dropout_p, SEED if dropout_p else None)
+    choice = (*NO_OFFSETS, *case.options(2, 3).arguments()[:3], dropout_p, SEED if dropout_p else None)
     cases: list[tuple[Any, tuple[Any, ...]]] = [
         (blocked_forward, (*leaves, *choice)),
         (blocked_forward, (*turned, *choice)),

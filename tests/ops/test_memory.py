@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attention_cases import needs_kernels
 from edge_transformer.ops import memory
-from edge_transformer.ops.memory import PlainMemory, Step
+from edge_transformer.ops.memory import NativeMemory, PlainMemory, Step
 from edge_transformer.ops.native import NATIVE
 
 pytestmark = needs_kernels
@@ -90,6 +90,7 @@ def test_masks_reordering_and_growth(dtype: torch.dtype, key: str, value: str) -
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_what_was_never_written_is_not_seen(dtype: torch.dtype) -> None:
     pair = Pair(2, 3, 2, 5, "lj", "product", dtype, room=12)
+    assert isinstance(pair.compiled, NativeMemory)
     used = pair.compiled._used(3).clone()
     pair.compiled._tensor.fill_(torch.nan)
     pair.compiled._used(3).copy_(used)

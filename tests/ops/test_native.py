@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from attention_cases import (
     LAYOUTS,
     NAMES,
+    NO_OFFSETS,
     Case,
     Parts,
     check_operator,
@@ -121,7 +122,7 @@ def test_a_second_gradient_is_refused() -> None:
 @pytest.mark.parametrize("shape", [(0, 3, 3, 2, 4), (2, 0, 0, 2, 4)], ids=str)
 def test_nothing_to_do(shape: tuple[int, ...]) -> None:
     q = torch.randn(shape, requires_grad=True)
-    out, _ = separate_forward(q, q, q, q, None, -1, False, 0.0, None)
+    out, _ = separate_forward(q, q, q, q, *NO_OFFSETS, None, -1, False, 0.0, None)
     (gradient,) = torch.autograd.grad(out.sum(), q)
     assert out.shape == gradient.shape == shape
 
@@ -194,8 +195,8 @@ def test_packed_and_separate_parts_give_the_same_bits(case: Case) -> None:
     separate = random_parts(2, 5, 2, 3, value=case.value)
     packed = torch.stack([part.detach() for part in present(separate)], dim=3).requires_grad_()
     choice = seeded(case.options(2, 5, dropout_p=0.3))
-    out, lse = separate_forward(*separate, *choice)
-    packed_out, packed_lse = packed_forward(packed, *choice)
+    out, lse = separate_forward(*separate, *NO_OFFSETS, *choice)
+    packed_out, packed_lse = packed_forward(packed, *NO_OFFSETS, *choice)
     assert torch.equal(out, packed_out)
     assert torch.equal(lse, packed_lse)
     expected = torch.autograd.grad(out.sum(), present(separate))
@@ -224,7 +225,7 @@ def dropout_factors(batch: int, n: int, heads: int, p: float, seed: Tensor, dtyp
     """
     q = torch.zeros(batch, n, n, heads, n, dtype=dtype)
     v1 = torch.eye(n, dtype=dtype)[None, None, :, None, :].expand(q.shape)
-    out, _ = separate_forward(q, q, v1, None, None, -1, False, p, seed)
+    out, _ = separate_forward(q, q, v1, None, *NO_OFFSETS, None, -1, False, p, seed)
     return out.permute(0, 1, 4, 2, 3) * n
 
 
@@ -244,7 +245,7 @@ def test_dropout_is_the_same_in_forward_and_backward(size: tuple[int, int]) -> N
     mask[1, 4:] = False
     factors = dropout_factors(2, n, 2, 0.4, SEED, torch.float64)
     assert 0 < (factors == 0).double().mean() < 1
-    out, _ = separate_forward(*parts, mask, -1, False, 0.4, SEED)
+    out, _ = separate_forward(*parts, *NO_OFFSETS, mask, -1, False, 0.4, SEED)
     exact = attend_with_factors(*parts, mask, factors)
     assert worst(out, exact) < 1e-12
     found = torch.autograd.grad(out.square().sum(), parts)
@@ -308,7 +309,7 @@ def test_threads_change_no_bit(
 
     def attend(*arguments: Any) -> Tensor:
         *parts, options = arguments
-        return separate_forward(*parts, *seeded(options))[0]
+        return separate_forward(*parts, *NO_OFFSETS, *seeded(options))[0]
 
     results = []
     for count in (1, 2, 5):
@@ -347,25 +348,25 @@ operator_cases = pytest.mark.parametrize(("case", "dropout_p"), OPERATOR_CASES, 
 @operator_cases
 def test_separate_operators(case: Case, dropout_p: float) -> None:
     leaves, choice = operator_arguments(case, dropout_p)
-    check_operator(separate_forward, *leaves, *choice)
+    check_operator(separate_forward, *leaves, *NO_OFFSETS, *choice)
     parts = [None if part is None else part.detach() for part in leaves]
-    out, lse = separate_forward(*parts, *choice)
-    check_operator(separate_backward, torch.randn_like(out), *parts, out, lse, *choice)
+    out, lse = separate_forward(*parts, *NO_OFFSETS, *choice)
+    check_operator(separate_backward, torch.randn_like(out), *parts, *NO_OFFSETS, out, lse, *choice)
     turned = [None if part is None else part.transpose(1, 2) for part in parts]
-    check_operator(separate_forward, *turned, *choice)
-    check_operator(separate_backward, torch.randn_like(out).transpose(1, 2), *turned, out, lse, *choice)
+    check_operator(separate_forward, *turned, *NO_OFFSETS, *choice)
+    check_operator(separate_backward, torch.randn_like(out).transpose(1, 2), *turned, *NO_OFFSETS, out, lse, *choice)
 
 
 @operator_cases
 def test_packed_operators(case: Case, dropout_p: float) -> None:
     separate, choice = operator_arguments(case, dropout_p)
     packed = torch.stack([part.detach() for part in present(separate)], dim=3)
-    check_operator(packed_forward, packed.clone().requires_grad_(), *choice)
-    out, lse = packed_forward(packed, *choice)
-    check_operator(packed_backward, torch.randn_like(out), packed, out, lse, *choice)
+    check_operator(packed_forward, packed.clone().requires_grad_(), *NO_OFFSETS, *choice)
+    out, lse = packed_forward(packed, *NO_OFFSETS, *choice)
+    check_operator(packed_backward, torch.randn_like(out), packed, *NO_OFFSETS, out, lse, *choice)
     turned = packed.transpose(1, 2)
-    check_operator(packed_forward, turned, *choice)
-    check_operator(packed_backward, torch.randn_like(out).transpose(1, 2), turned, out, lse, *choice)
+    check_operator(packed_forward, turned, *NO_OFFSETS, *choice)
+    check_operator(packed_backward, torch.randn_like(out).transpose(1, 2), turned, *NO_OFFSETS, out, lse, *choice)
 
 
 @pytest.mark.parametrize("dropout_p", [0.0, 0.5])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attention_cases import check_operator, needs_kernels
+from attention_cases import NO_OFFSETS, check_operator, needs_kernels
 from edge_transformer.ops.attention import grouped_triangular_attention
 from edge_transformer.ops.native import groups_backward, groups_forward, packed_backward, packed_forward
 
@@ -47,9 +47,10 @@ def test_every_group_drops_weights_of_its_own() -> None:
     parts = zip(values.split(edges(sizes)), out.split(edges(sizes)), gradient.split(edges(sizes)), sizes, strict=True)
     for group, (part, found, found_gradient, (batch, n)) in enumerate(parts):
         packed = part.view(batch, n, n, 4, 2, 5)
-        expected, kept = packed_forward(packed, None, -1, False, drop, seed + group)
+        expected, kept = packed_forward(packed, *NO_OFFSETS, None, -1, False, drop, seed + group)
         assert torch.equal(found.view_as(expected), expected)
-        expected_gradient = packed_backward(expected, packed, expected, kept, None, -1, False, drop, seed + group)
+        given = (expected, packed, *NO_OFFSETS, expected, kept, None, -1, False, drop, seed + group)
+        expected_gradient, *_ = packed_backward(*given)
         assert torch.equal(found_gradient.view_as(expected_gradient), expected_gradient)
     assert not torch.equal(out[:32], out[32:64])
     torch.manual_seed(5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,7 +42,7 @@ def test_without_a_compiler_at_installation(empty_folder: Path) -> None:
 
 
 def test_a_broken_library(empty_folder: Path) -> None:
-    (empty_folder / f"_kernels{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"not a library")
+    (empty_folder / "_kernels.so").write_bytes(b"not a library")
     found = native._load()
     assert isinstance(found, str)
     assert found.startswith("the compiled kernels cannot be loaded: ")
@@ -105,10 +104,10 @@ def test_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_kernels
 def test_what_the_kernels_compute() -> None:
     assert NATIVE.unavailable() is None
-    assert NATIVE.usable_for(torch.zeros(1))
-    assert NATIVE.usable_for(torch.zeros(1, dtype=torch.float64))
-    for dtype in (torch.float16, torch.bfloat16, torch.int64):
-        assert not NATIVE.usable_for(torch.zeros(1, dtype=dtype))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert NATIVE.usable_for(torch.zeros(1, dtype=dtype))
+        assert native.has_kernels_for(torch.zeros(1, dtype=dtype)) == (dtype in (torch.float32, torch.float64))
+    assert not NATIVE.usable_for(torch.zeros(1, dtype=torch.int64))
     assert not NATIVE.usable_for(torch.zeros(1, device="meta"))
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from attention_cases import (
     ALL_CASES,
     NAMES,
+    NO_OFFSETS,
     Case,
     Parts,
     check_operator,
@@ -40,7 +41,7 @@ from attention_cases import (
 from edge_transformer.ops import triton as engine
 from edge_transformer.ops.attention import triangular_attention
 from edge_transformer.ops.einsum import EINSUM
-from edge_transformer.ops.engine import Options
+from edge_transformer.ops.engine import Engine, Options
 from edge_transformer.ops.native import separate_forward
 from edge_transformer.ops.triton import TRITON, triton_backward, triton_forward
 
@@ -145,8 +146,10 @@ for kernel in engine._kernels().values():
 mask, seed = torch.ones(2, 5, dtype=torch.bool), torch.ones(1, dtype=torch.int64)
 for key_is_ij, dtype in ((False, torch.bfloat16), (True, torch.float64)):
     part, options = torch.zeros(2, 5, 5, 2, 3, dtype=dtype), (mask, 2, key_is_ij, 0.9, seed)
-    out, lse = engine.triton_forward(part, part, part, part, *options)
-    engine.triton_backward(part, part, part, part, part, out, lse, *options)
+    offset = torch.zeros(2, 2, 5, 5, dtype=torch.float64 if key_is_ij else torch.float32)
+    for offsets in ((None, None), (offset, offset)):
+        out, lse = engine.triton_forward(part, part, part, part, *offsets, *options)
+        engine.triton_backward(part, part, part, part, part, *offsets, out, lse, *options)
 print(*(name for name, complete in compiled if complete))
 """
 
@@ -160,7 +163,8 @@ def test_kernels_compile_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-c", COMPILE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    expected = "forward backward_il backward_lj forward backward_il backward_ij backward_lj"
+    paper, ablation = "forward backward_il backward_lj", "forward backward_il backward_ij backward_lj"
+    expected = " ".join([paper, paper, ablation, ablation])  # without and with offsets
     assert done.stdout.split() == [f"_{name}" for name in expected.split()]
 
 
@@ -174,7 +178,7 @@ def dropout_factors(batch: int, n: int, heads: int, p: float, seed: Tensor) -> T
     """
     q = torch.zeros(batch, n, n, heads, n, dtype=torch.float64, device=DEVICE)
     v1 = torch.eye(n, dtype=torch.float64, device=DEVICE)[None, None, :, None, :].expand(q.shape)
-    out, _ = triton_forward(q, q, v1, None, None, -1, False, p, seed)
+    out, _ = triton_forward(q, q, v1, None, *NO_OFFSETS, None, -1, False, p, seed)
     return out.permute(0, 1, 4, 2, 3).cpu() * n
 
 
@@ -246,6 +250,28 @@ class TestKernels:
             assert one.dtype == torch.float32
             assert worst(one, right) <= 3 * worst(other, right) + 1e-6 * max(1.0, right.abs().max().item()), name
 
+    @pytest.mark.parametrize("case", ALL_CASES[::3], ids=str)
+    def test_masks_and_biases_of_edges(self, case: Case) -> None:
+        n, options = 3 + ALL_CASES.index(case) % 3, case.options(2, 5)
+        parts = random_parts(2, n, 2, 3, value=case.value)
+        pair = [torch.randn(2, heads, n, n, dtype=torch.float64) for heads in (1, 2)]
+        pair[1][torch.rand(pair[1].shape) < 0.2] = -torch.inf
+        mask = None if options.node_mask is None else options.node_mask[:, :n]
+        edge_mask = (torch.rand(2, n, n) < 0.6) if case.causal else None  # some edges are left without any pivot
+        found = []
+        engines: list[tuple[str, Engine]] = [(DEVICE, TRITON), ("cpu", EINSUM)]
+        for device, run in engines:
+            given: Any = (*parts, *pair)
+            leaves: list[Any] = [None if one is None else one.detach().to(device).requires_grad_() for one in given]
+            q, k, v1, v2, left, right = leaves
+            bias = (left, None if case.masked and not case.causal else right)
+            node_mask, edges = (None if one is None else one.to(device) for one in (mask, edge_mask))
+            out = run.attend(q, k, v1, v2, Options(node_mask, 1 if case.causal else None, case.key, 0.0, edges, bias))
+            wanted = [one for one in (*leaves[:5], bias[1]) if one is not None]
+            made = torch.autograd.grad(out, wanted, upstream(out).to(device))
+            found.append([out.detach().cpu(), *(one.cpu() for one in made)])
+        assert all(worst(one, right) < 1e-12 for one, right in zip(*found, strict=True))
+
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
     def test_16_bits_are_computed_in_32(self, dtype: torch.dtype) -> None:
         rounded = random_parts(2, 4, 1, 8, dtype=dtype)
@@ -316,7 +342,7 @@ class TestKernels:
 
         def attend_with_seed(*arguments: Any) -> Tensor:
             *parts, options = arguments
-            tensors = [None if one is None else one.to(DEVICE) for one in (*parts, options.node_mask)]
+            tensors = [None if one is None else one.to(DEVICE) for one in (*parts, *NO_OFFSETS, options.node_mask)]
             return triton_forward(*tensors, *options.arguments()[1:3], 0.4, SEED)[0].cpu()
 
         exact = attend_with_factors(parts, options, 2, 3, factors)
@@ -332,7 +358,7 @@ class TestKernels:
         mask = None if mask is None else mask.to(DEVICE)
 
         def attend_with_seed(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None = None) -> Tensor:
-            return triton_forward(q, k, v1, v2, mask, first, key_is_ij, 0.4, SEED)[0]
+            return triton_forward(q, k, v1, v2, *NO_OFFSETS, mask, first, key_is_ij, 0.4, SEED)[0]
 
         assert torch.autograd.gradcheck(attend_with_seed, parts, fast_mode=True)
 
@@ -354,7 +380,7 @@ class TestKernels:
         q = torch.zeros(batch, n, n, heads, n)
         v1 = torch.eye(n)[None, None, :, None, :].expand(q.shape)
         for p, seed in ((0.3, SEED), (0.7, SEED + 2**40)):
-            out, _ = separate_forward(q, q, v1, None, None, -1, False, p, seed.cpu())
+            out, _ = separate_forward(q, q, v1, None, *NO_OFFSETS, None, -1, False, p, seed.cpu())
             native = out.permute(0, 1, 4, 2, 3) != 0
             assert torch.equal(dropout_factors(batch, n, heads, p, seed) != 0, native)
 
@@ -377,10 +403,10 @@ class TestKernels:
         ]
         options = (torch.ones(1, 1, dtype=torch.bool, device=DEVICE), 1, value == "left", 0.3, SEED)
         leaves = [None if part is None else part.clone().requires_grad_() for part in parts]
-        out, lse = triton_forward(*parts, *options)
+        out, lse = triton_forward(*parts, *NO_OFFSETS, *options)
         for operator, arguments in (
-            (triton_forward, (*leaves, *options)),
-            (triton_backward, (torch.randn_like(out), *parts, out, lse, *options)),
+            (triton_forward, (*leaves, *NO_OFFSETS, *options)),
+            (triton_backward, (torch.randn_like(out), *parts, *NO_OFFSETS, out, lse, *options)),
         ):
             check_operator(operator, *arguments)
 

@@ -139,6 +139,9 @@ def vector_code(code: int) -> Iterator[None]:
         yield
 
 
+NO_OFFSETS = (None, None)  # of the scores, as operators take them
+
+
 def check_operator(op: Any, *arguments: Any) -> None:
     """PyTorch finds no fault with an operator: neither its schema nor its gradients nor its traces."""
     results = torch.library.opcheck(op, arguments)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
 import edge_transformer as et
+from edge_transformer.data.relations.generate import generate_valid
 from edge_transformer.errors import UserError
-from edge_transformer.io.records import read_record, read_records
-from edge_transformer.tasks.base import BUNDLED, CONFIG_FILE, WEIGHTS_FILE, bundled_models, get_task
+from edge_transformer.io.records import Record, read_record, read_records
+from edge_transformer.tasks.base import (
+    BUNDLED,
+    CARD_FILE,
+    CONFIG_FILE,
+    RECORD_FILE,
+    WEIGHTS_FILE,
+    TaskModel,
+    bundled_models,
+    get_task,
+    model_card,
+)
 from edge_transformer.tasks.graphs.model import GraphParser
 from official_data import benchmark
 
@@ -24,27 +36,94 @@ QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query":
 @pytest.mark.parametrize("name", bundled_models())
 def test_each_is_small_and_on_record(name: str) -> None:
     folder = BUNDLED / name
-    assert {path.name for path in folder.iterdir()} == {CONFIG_FILE, WEIGHTS_FILE, "record.json"}
+    assert {path.name for path in folder.iterdir()} == {CONFIG_FILE, WEIGHTS_FILE, RECORD_FILE, CARD_FILE}
     assert sum(path.stat().st_size for path in folder.iterdir()) < MOST_BYTES
-    record = read_record(folder / "record.json")
-    recorded = read_records(REPOSITORY / "results/records")
-    assert any(record.key == each.key and record.metrics == each.metrics for each in recorded)
+    record = read_record(folder / RECORD_FILE)
+    assert et.load(name).record == record
+    assert any(record.key == each.key and record.metrics == each.metrics for each in recorded())
 
 
 @pytest.mark.parametrize("name", bundled_models())
-def test_each_scores_what_its_record_says(name: str) -> None:
+def test_each_has_a_card_that_agrees_with_its_records(name: str) -> None:
+    model, card = et.load(name), model_card(name)
+    assert card.startswith(f"# {name}\n")
+    for title in ("Data and licence", "Training", "Scores", "Limits"):
+        assert f"\n## {title}\n" in card
+    assert "**Do not use it for**" in card
+    assert f"\n    {model.record.command}\n" in card
+    assert f"{sum(each.numel() for each in model.parameters()):,} parameters" in card
+    told = re.findall(r"^\| ([^|]+) \| ([\d.| ]+) \|$", card, flags=re.MULTILINE)
+    assert len(told) >= 5
+    records = [model.record, *scored_on_official_rows(model.record)]
+    for metric, numbers in told:
+        assert numbers.split(" | ") == [
+            f"{100 * each.metrics[metric]:.1f}" for each in records if metric in each.metrics
+        ]
+
+
+@pytest.mark.parametrize("name", bundled_models())
+def test_each_scores_on_the_official_rows_what_is_on_record(name: str) -> None:
     model = et.load(name)
-    task = get_task(model.task)
-    record = read_record(BUNDLED / name / "record.json")
-    assert model.record == record
-    folder = benchmark(DATA[record.task])
+    [record] = scored_on_official_rows(model.record) or [model.record]
+    folder = benchmark(DATA[model.task])
     if not folder.is_dir():
         pytest.skip(f"needs the official data in {folder}")
-    data = task.data.load(folder, task.data.Settings(), 0, model=model)
-    scores = data.evaluate(model, torch.device("cpu"))
+    scores = scores_on(folder, model)
+    assert scores.keys() & record.metrics.keys()
     for metric in scores.keys() & record.metrics.keys():
         assert scores[metric] == pytest.approx(record.metrics[metric], abs=0.002), metric
-    assert scores.keys() & record.metrics.keys()
+
+
+def test_the_family_model_is_trained_on_stories_of_ours_and_right_on_long_official_ones() -> None:
+    record = et.load("clutrr-small").record
+    assert record.data["fingerprint"] not in {each.data["fingerprint"] for each in recorded() if is_official(each)}
+    assert record.data["train_k"] == "2,3,4"
+    assert record.settings["data"]["augmented"] == 0
+    [official] = scored_on_official_rows(record)
+    assert official.metrics["k=10"] >= 0.9
+
+
+def test_the_family_model_is_right_on_new_families() -> None:
+    model = et.load("clutrr-small")
+    for k, stories in generate_valid([2, 4, 7, 10], 100, seed=20261118).items():
+        rows = [
+            {
+                "edges": [[a, r, b] for (a, b), r in zip(story.edges, story.relations, strict=True)],
+                "query": list(story.query),
+            }
+            for story in stories
+        ]
+        right = [answer["answer"] == story.target for answer, story in zip(model.predict(rows), stories, strict=True)]
+        assert sum(right) >= (97 if k < 7 else 85), k
+
+
+def recorded() -> list[Record]:
+    return read_records(REPOSITORY / "results/records")
+
+
+def is_official(record: Record) -> bool:
+    return record.data["name"] == "data_db9b8f04"
+
+
+def scored_on_official_rows(record: Record) -> list[Record]:
+    """The records of a model's scores on official rows, where it was trained on others."""
+    return [
+        each
+        for each in recorded()
+        if each.data.get("tested") == "data_db9b8f04"
+        and (each.data["fingerprint"], each.settings, each.seed)
+        == (record.data["fingerprint"], record.settings, record.seed)
+    ]
+
+
+def scores_on(folder: Path, model: TaskModel) -> dict[str, float]:
+    data = get_task(model.task).data
+    return data.load(folder, data.Settings(), 0, model=model).evaluate(model, torch.device("cpu"))
+
+
+def test_a_card_of_no_model_is_refused() -> None:
+    with pytest.raises(UserError, match=f"huge: no bundled model; expected one of {', '.join(bundled_models())}"):
+        model_card("huge")
 
 
 def test_a_family_question_is_answered_and_explained() -> None:

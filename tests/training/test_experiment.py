@@ -277,7 +277,7 @@ def test_nonsense_files_are_refused(file: Path, change: dict[str, object], messa
     [
         ({"model.dim": 15, "model.heads": 8}, "model: dim=15 is not divisible by heads=8"),
         ({"train.epochs": 0}, "train: epochs must be at least 1, but is 0"),
-        ({"dim": 8}, "--set dim: found no section"),
+        ({"dim": 8}, "setting dim: found no section"),
     ],
 )
 @pytest.mark.parametrize("whose", ["entry", "training set"])

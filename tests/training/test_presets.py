@@ -59,9 +59,9 @@ def test_settings_of_the_paper() -> None:
     assert RunConfig.from_preset("relations", "clutrr/paper", {}, 1).train.clip == 1.0
 
 
-def test_the_rival_of_the_best_parser_has_its_recipe_and_the_rivals_model() -> None:
-    rival, best, plain = (load_preset(f"cogs/{name}") for name in ("best-universal", "best", "cpu-universal"))
-    assert (rival["train"], rival["data"], rival["model"]) == (best["train"], best["data"], plain["model"])
+def test_the_baseline_of_the_best_parser_has_its_recipe_and_its_own_model() -> None:
+    baseline, best, plain = (load_preset(f"cogs/{name}") for name in ("best-universal", "best", "cpu-universal"))
+    assert (baseline["train"], baseline["data"], baseline["model"]) == (best["train"], best["data"], plain["model"])
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -104,8 +104,8 @@ def test_base_is_seen_from_the_file_that_names_it(tmp_path: Path, monkeypatch: p
 
 def test_null_takes_away_what_the_base_says(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("model: {kind: edge, tied: false, dim: 8}\ntrain: {steps: 3}\n")
-    (tmp_path / "rival.yaml").write_text("base: base.yaml\nmodel: {kind: transformer, tied: null}\ntrain: {lr: null}\n")
-    assert load_preset(str(tmp_path / "rival.yaml")) == {
+    (tmp_path / "other.yaml").write_text("base: base.yaml\nmodel: {kind: transformer, tied: null}\ntrain: {lr: null}\n")
+    assert load_preset(str(tmp_path / "other.yaml")) == {
         "model": {"kind": "transformer", "dim": 8},
         "train": {"steps": 3},
     }
@@ -138,7 +138,10 @@ def test_circles_are_refused(length: int, tmp_path: Path, monkeypatch: pytest.Mo
         ("model: !!python/object/apply:os.system ['true']\n", "no readable YAML"),
         ("model: 2020-13-45\n", "no readable YAML: month must be"),
         ("[" * 1200, "no readable YAML"),
-        ("models:\n  dim: 3\n", "unknown setting 'models'; known are task, base, model, train, data"),
+        (
+            "models:\n  dim: 3\n",
+            r"unknown setting 'models'; did you mean model\? Known are task, base, model, train, data",
+        ),
         ("1: 2\nfoo: 3\n", "unknown setting 1; known are"),
         ("model: 3\n", "model: found 3; expected settings as key: value"),
         ("train: [1]\n", r"train: found \[1\]; expected settings"),
@@ -252,7 +255,7 @@ def test_changes_that_are_no_yaml(value: str) -> None:
         ("train.lr=fast", r"train\.lr: found 'fast'; expected a number"),
         ("train.epochs=1.5", r"train\.epochs: found 1\.5; expected a whole number"),
         ("train.epochs=0", "train: epochs must be at least 1"),
-        ("train.epoch=3", "train: unknown setting 'epoch'; known are epochs, "),
+        ("train.epoch=3", r"train: unknown setting 'epoch'; did you mean epochs\? Known are epochs, "),
         ("data.held_out=1", "data: held_out must be at least 0 and below 1"),
         ("data.train_k=[a]", r"data\.train_k: found 'a'; expected a whole number"),
         ("data.train_k=&x [*x]", r"data\.train_k: found \[\[\.\.\.\]\]; expected a whole number"),

@@ -142,7 +142,7 @@ def _decode(part: str, configuration: Configuration, engines: tuple[str, ...], d
     )
 
 
-def _rivals(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+def _baselines(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
     ours = _ours()
     missing = floydnet_missing()
     return Case(
@@ -181,7 +181,7 @@ class Part:
 PARTS: dict[str, Part] = {
     "core": Part("the attention alone, at the sizes of the paper and a long one", sizes.CORE, _attention),
     "scaling": Part("the attention alone, on ever larger graphs", sizes.SCALING, _attention),
-    "rivals": Part("FloydNet's pivotal attention, a simpler operation, as a baseline", sizes.RIVALS, _rivals),
+    "baselines": Part("FloydNet's pivotal attention, a simpler operation", sizes.BASELINES, _baselines),
     "threads": Part("one thread and two", sizes.THREADS, _threads),
     "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
     "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
@@ -190,7 +190,7 @@ PARTS: dict[str, Part] = {
     "seq2seq": Part("a training step of an encoder-decoder against its matrix products", sizes.SEQ2SEQ, _seq2seq),
     "seq2seq-memory": Part("extra peak memory of that step", sizes.SEQ2SEQ_MEMORY, _seq2seq_memory),
 }
-_CPU_ONLY = ("rivals", "threads")
+_CPU_ONLY = ("baselines", "threads")
 
 
 def make_cases(

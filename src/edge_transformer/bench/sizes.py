@@ -72,7 +72,7 @@ CORE = (*PAPER, LONG)
 
 SCALING = tuple(Configuration(f"n={n}", Size(1, n, 64, 4)) for n in (64, 128, 256, 512))
 MEMORY = tuple(Configuration(f"n={n}", Size(1, n, 64, 4)) for n in (64, 128, 200, 256, 512))
-RIVALS = (
+BASELINES = (
     CFQ_DEPENDENCY,
     Configuration("n=30", Size(16, 30, 256, 8)),
     CFQ_SEMANTIC,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -32,6 +32,7 @@ app = typer.Typer(
     **HELP,
     pretty_exceptions_enable=False,
     help="Edge Transformers: a vector on every pair of nodes, updated by triangular attention.",
+    epilog="`edge-transformer --version` prints the version.",
 )
 data_app = typer.Typer(**HELP, help="Download, generate, derive, split or describe data.")
 app.add_typer(data_app, name="data")
@@ -67,20 +68,3 @@ COMMANDS: dict[typer.Typer, dict[str, Callable[..., None]]] = {
 for commands, functions in COMMANDS.items():
     for name, function in functions.items():
         commands.command(name)(function)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from .. import __version__
-
-        print(f"edge-transformer {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Edge Transformers: a vector on every pair of nodes, updated by triangular attention."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -83,6 +84,8 @@ def train(
         **settings,
     )
     if not model.has_record:
+        if "RANK" not in os.environ:
+            print(f"to resume: {shlex.join(['edge-transformer', *sys.argv[1:]])}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     record = model.record
     if os.environ.get("RANK", "0") != "0":  # in distributed runs only the first process reports

@@ -22,8 +22,9 @@ import yaml
 
 from ..errors import UserError
 from ..io.files import replacing_together
+from ..io.streams import lines_of, open_text
 from .pairs.cfq import read_cfq
-from .pairs.rows import Pair, lines_of, open_text
+from .pairs.rows import Pair
 from .splits import SPLITS
 
 Progress = Callable[[int], None]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError, no_folder
-from ..io.streams import read_json_lines
+from ..io.streams import counted, open_text, read_json_lines
 
 IN_MEMORY = "rows in memory"  # the name of data without folder
 
@@ -36,15 +36,8 @@ def jsonl_files(folder: str | Path, training: bool = True, testing: bool = True)
 
 def read_jsonl(path: str | Path, progress: Callable[[int], None] | None = None) -> list[Any]:
     """The values of a file, one a line; `progress` counts them."""
-    values = []
-    try:
-        with open(path, encoding="utf-8-sig") as lines:
-            for _, value in read_json_lines(lines, path):
-                values.append(value)
-                if progress:
-                    progress(1)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    with open_text(path) as lines:
+        values = [value for _, value in counted(read_json_lines(lines, path), progress)]
     if not values:
         raise DataError(path, 1, "no rows", "at least one value a line")
     return values

@@ -121,7 +121,10 @@ def scored_elsewhere(
 
 
 def code_commit(root: Path = Path(__file__).parents[3]) -> str | None:
-    """The git commit of the checkout that holds this package; None where it is installed. Ignores local changes."""
+    """The git commit of the checkout that holds this package, or that the installed package was built from.
+
+    None where that is not known. Ignores local changes.
+    """
 
     def text(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
@@ -130,7 +133,7 @@ def code_commit(root: Path = Path(__file__).parents[3]) -> str | None:
         git = root / ".git"
         if git.is_file():  # a worktree: its git folder is elsewhere, and branches are in the main one
             git = root / text(git).removeprefix("gitdir: ")
-        head = text(git / "HEAD")
+        head = text(git / "HEAD" if git.exists() else Path(__file__).with_name("commit.txt"))  # setup.py writes that
         if head.startswith("ref: "):
             branch = head.removeprefix("ref: ")
             common = git / text(git / "commondir") if (git / "commondir").exists() else git

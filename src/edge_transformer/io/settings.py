@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..errors import UserError, suggestion
+from ..errors import UserError
 
 Settings = TypeVar("Settings")
 
@@ -53,9 +54,7 @@ def from_dict(cls: type[Settings], values: Mapping[str, Any], where: str = "") -
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
-            raise UserError(
-                f"{where}: unknown setting {name!r}; known are {', '.join(fields)}{suggestion(name, fields)}"
-            )
+            raise UserError(f"{where}: {unknown_setting(name, fields)}")
     arguments = {name: _convert(value, hints[name], f"{where}.{name}") for name, value in values.items()}
     missing = [name for name, field in fields.items() if name not in values and _is_required(field)]
     if missing:
@@ -66,6 +65,14 @@ def from_dict(cls: type[Settings], values: Mapping[str, Any], where: str = "") -
         raise
     except ValueError as error:
         raise UserError(f"{where}: {error}") from error
+
+
+def unknown_setting(name: Any, known: Iterable[str]) -> str:
+    """What an error says of a name that is not known: the nearest one that is, and all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]}? Known" if near else "known"
+    return f"unknown setting {name!r}; {hint} are {', '.join(names)}"
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -1,17 +1,19 @@
-"""Read lines from a stream as they arrive, and answer them in batches, promptly and in order."""
+"""Read lines of text and JSON from files and streams; answer those of a stream in batches, promptly and in order."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
+import zlib
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from ..errors import DataError, UserError, no_text
 
@@ -140,6 +142,47 @@ def open_lines(source: Path | None, expected: str) -> Iterator[ArrivingLines]:
         yield ArrivingLines(file, name_of(source))
 
 
+@contextmanager
+def open_text(path: str | Path) -> Iterator[IO[str]]:
+    """Open a text file, gzipped where its name ends in `.gz`; errors name the file."""
+    path = Path(path)
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+                yield file
+        else:
+            with open(path, encoding="utf-8-sig") as file:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(path, None, f"bytes that cannot be unpacked ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
+
+
+def lines_of(file: IO[str], path: str | Path, longest: int = MAX_CHARACTERS) -> Iterator[str]:
+    """Yield the lines of a text; refuse one that is too long for memory."""
+    number = 0
+    while True:
+        try:
+            line = file.readline(longest + 1)
+        except UnicodeDecodeError as error:
+            raise no_text(path, number, error) from error
+        if not line:
+            return
+        number += 1
+        if len(line) > longest:
+            raise DataError(path, number, f"a line of more than {longest} characters", f"at most {longest}")
+        yield line
+
+
+def counted(rows: Iterable[Item], progress: Callable[[int], None] | None) -> Iterator[Item]:
+    """Yield the same rows and report each to `progress`."""
+    for row in rows:
+        yield row
+        if progress:
+            progress(1)
+
+
 def name_of(source: Path | None) -> str:
     """The name of a source of lines in errors."""
     return "standard input" if source in (None, STANDARD_INPUT) else str(source)
@@ -182,6 +225,27 @@ def json_of_line(line: str, source: str | Path, number: int) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:  # also huge numbers and deep nesting
         raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+
+
+def unquoted(line: str) -> str:
+    """The text of a line that is a text in JSON; other lines as they are."""
+    if line.strip()[:1] == '"':
+        with suppress(ValueError):
+            return str(json.loads(line))
+    return line
+
+
+def shown_field(row: Mapping[str, Any], name: str) -> str:
+    """A field of a row as errors quote it, or that there is none."""
+    return json.dumps(row[name], default=str) if name in row else f'no "{name}"'
+
+
+def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Path, line: int | None = None) -> None:
+    """Refuse a row with a field that nothing reads: it may be misspelt, or mean something to its author."""
+    for name in row:
+        if name not in known:
+            fields = ", ".join(f'"{each}"' for each in known)
+            raise DataError(source, line, f"the field {json.dumps(name, default=str)}", f"no other than {fields}")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

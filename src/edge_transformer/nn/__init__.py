@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import baselines, graphs, heads, inputs
     from .decoder import EdgeSeq2Seq
-    from .encoder import EdgeTransformer, Encoded
+    from .encoder import EdgeTransformer, Encoded, register_encoder
     from .graphs import GraphLayer, from_dense_edges, graph_tensors, to_dense_edges
     from .layer import EdgeTransformerConfig, EdgeTransformerLayer, TriangularAttention
-    from .registry import register_encoder
 
 __all__ = [
     "EdgeSeq2Seq",
@@ -41,7 +40,7 @@ _HOMES = {
     "TriangularAttention": "layer",
     "from_dense_edges": "graphs",
     "graph_tensors": "graphs",
-    "register_encoder": "registry",
+    "register_encoder": "encoder",
     "to_dense_edges": "graphs",
 }
 

@@ -23,6 +23,7 @@ from ..ops.attention import (
 from ..ops.dropout import add_dropout
 from ..ops.feed_forward import feed_forward
 from ..ops.memory import Memory
+from ..ops.precision import in_float32_where_faster
 
 NORMS = ("released", "paper", "pre")
 
@@ -112,6 +113,7 @@ class TriangularAttention(nn.Module):
             nn.init.xavier_uniform_(part)
         nn.init.xavier_uniform_(self.output.weight)
 
+    @in_float32_where_faster
     def forward(self, edges: Tensor, node_mask: Tensor | None = None, causal_from: int | None = None) -> Tensor:
         return self.output(self.attend(self.project(edges), node_mask=node_mask, causal_from=causal_from))
 
@@ -188,6 +190,7 @@ class FeedForward(nn.Module):
         for layer in (self.hidden, self.output):
             nn.init.xavier_uniform_(layer.weight)
 
+    @in_float32_where_faster
     def forward(self, x: Tensor) -> Tensor:
         weights = (self.hidden.weight, self.hidden.bias, self.output.weight, self.output.bias)
         return feed_forward(x, *weights, self.dropout_p if self.training else 0.0, self.keep_hidden)
@@ -269,6 +272,7 @@ class EdgeTransformerLayer(nn.Module):
         update = self.mix(parts.pop(), node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
         return self.finish(edges, normed, update)
 
+    @in_float32_where_faster
     def project(self, edges: Tensor) -> tuple[Tensor, Tensor]:
         """The norm, and q, k, v1 and v2 (the value ablation has no v2) from one product, of any set of edges:
         `[..., dim] -> [..., dim], [..., parts, heads, head_dim]`.
@@ -277,6 +281,7 @@ class EdgeTransformerLayer(nn.Module):
         with self._not_kept(normed, self.attention_norm, edges):
             return normed, self.attention.project(normed)
 
+    @in_float32_where_faster
     def mix(
         self,
         parts: Tensor | Triangles,
@@ -297,6 +302,7 @@ class EdgeTransformerLayer(nn.Module):
         del parts
         return self.attention.output(mixed)
 
+    @in_float32_where_faster
     def finish(self, edges: Tensor, normed: Tensor, update: Tensor) -> Tensor:
         """From the update to the end of the layer, for any set of edges, `[..., dim]` all of them: residuals, norm and
         feed-forward network. The update may be overwritten.
@@ -336,6 +342,7 @@ class EdgeTransformerLayer(nn.Module):
 
         return self.read_edges(states[row.numel() + column.numel() :].view(*own.shape, dim), states, pick, allowed)
 
+    @in_float32_where_faster
     def read_edges(self, edges: Tensor, states: Tensor, pick: Pick, allowed: Tensor | None = None) -> Tensor:
         """What `forward` gives for m edges (i, j) of each graph, for a last layer of which no more is read.
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .einsum import allowed_triangles
-from .engine import Engine, Options
+from .einsum import allowed_triangles, attention_weights, soft_max
+from .engine import Engine, Options, sums_in
 from .operators import connect, empty_gradients, operator
 
 _NUMBERS_AT_ONCE = 1 << 22  # of a block's largest intermediate, unless a single row is larger
@@ -26,9 +26,15 @@ class BlockedEngine(Engine):
 
     name = "blocked"
     about = "plain PyTorch, n^2 memory"
+    takes_offsets = gives_weights = True
 
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
-        return blocked_forward(q, k, v1, v2, *options.arguments())
+        return blocked_forward(q, k, v1, v2, *options.offsets(q), *options.arguments())
+
+    def weights(self, q: Tensor, k: Tensor, options: Options) -> Tensor:
+        """All at once: they are as many numbers as the answer has."""
+        with _without_autocast(q.device):
+            return attention_weights(_wide(q), _wide(k), options).to(q.dtype).permute(0, 4, 1, 2, 3)
 
 
 BLOCKED = BlockedEngine()
@@ -41,13 +47,16 @@ class _Blocks:
         self,
         q: Tensor,
         k: Tensor,
+        left: Tensor | None,
+        right: Tensor | None,
         node_mask: Tensor | None,
         causal_from: int,
         key_is_ij: bool,
         dropout_p: float,
         seed: Tensor | None,
     ) -> None:
-        self.q, self.k, self.key_is_ij, self.dropout_p = q, k, key_is_ij, dropout_p
+        self.q, self.k, self.left, self.right = q, k, left, right
+        self.key_is_ij, self.dropout_p = key_is_ij, dropout_p
         self.seed = 0 if seed is None else int(seed)
         self.node_mask, self.causal_from = node_mask, None if causal_from < 0 else causal_from
         self.scale = q.shape[-1] ** -0.5
@@ -64,12 +73,9 @@ class _Blocks:
             scores = torch.einsum("bilhd,bijhd->biljh", self.q[:, rows], self.k[:, rows])
         else:
             scores = torch.einsum("bilhd,bljhd->biljh", self.q[:, rows], self.k)
-        scores = scores * self.scale
         allowed = allowed_triangles(self.q.shape[1], self.node_mask, self.causal_from, self.q.device, rows)
-        if allowed is None:
-            return scores.softmax(2)
-        # A finite filling keeps an edge without any pivot free of NaN, and the product makes its weights zero.
-        return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(2) * allowed
+        left = None if self.left is None else self.left[:, :, rows]
+        return soft_max(scores * self.scale, left, self.right, allowed)
 
     def keep(self, rows: slice, like: Tensor) -> Tensor | None:
         """The factors of dropout for a block's weights, the same whenever they are asked for; None without dropout."""
@@ -82,7 +88,7 @@ class _Blocks:
 
 def _wide(tensor: Tensor) -> Tensor:
     """In the number type of the sums: float32, or float64 for float64."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+    return tensor.to(sums_in(tensor.dtype))
 
 
 def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
@@ -102,6 +108,8 @@ def blocked_forward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -112,7 +120,7 @@ def blocked_forward(
     out = _empty_output(q)
     with _without_autocast(q.device):
         q, k, v1, v2 = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2)
-        blocks = _Blocks(q, k, node_mask, causal_from, key_is_ij, dropout_p, seed)
+        blocks = _Blocks(q, k, left, right, node_mask, causal_from, key_is_ij, dropout_p, seed)
         for rows in blocks.rows():
             weights = blocks.weights(rows)
             keep = blocks.keep(rows, weights)
@@ -133,18 +141,20 @@ def blocked_backward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1, v2, left and right; empty for what there is not."""
     dtype, n = q.dtype, q.shape[1]
     with _without_autocast(q.device):
         q, k, v1, v2, dout = _wide(q), _wide(k), _wide(v1), None if v2 is None else _wide(v2), _wide(dout)
-        blocks = _Blocks(q, k, node_mask, causal_from, key_is_ij, dropout_p, seed)
-        dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
+        blocks = _Blocks(q, k, left, right, node_mask, causal_from, key_is_ij, dropout_p, seed)
+        dq, dk, dv1, dv2, dleft, dright = empty_gradients(dout, q, k, v1, v2, left, right)
         dk.zero_()
         dv2.zero_()
         for rows in blocks.rows():
@@ -155,7 +165,12 @@ def blocked_backward(
             dweights = torch.einsum("biljhd,bilhd->biljh", dmixed.expand(-1, -1, n, -1, -1, -1), v1[:, rows])
             if keep is not None:
                 dweights = dweights * keep
-            dscores = weights * (dweights - (weights * dweights).sum(2, keepdim=True)) * blocks.scale
+            dscores = weights * (dweights - (weights * dweights).sum(2, keepdim=True))
+            if left is not None:
+                dleft[:, :, rows] = dscores.sum(3).permute(0, 3, 1, 2)
+            if right is not None:
+                dright += dscores.sum(1).permute(0, 3, 1, 2)
+            dscores *= blocks.scale
             dv1[:, rows] = (kept[..., None] * dmixed).sum(3)
             if v2 is not None:
                 dv2 += torch.einsum("biljh,bijhd,bilhd->bljhd", kept, dout[:, rows], v1[:, rows])
@@ -165,7 +180,7 @@ def blocked_backward(
             else:
                 dq[:, rows] = torch.einsum("biljh,bljhd->bilhd", dscores, k)
                 dk += torch.einsum("biljh,bilhd->bljhd", dscores, q[:, rows])
-    return dq.to(dtype), dk.to(dtype), dv1.to(dtype), dv2.to(dtype)
+    return dq.to(dtype), dk.to(dtype), dv1.to(dtype), dv2.to(dtype), dleft, dright
 
 
 connect(blocked_forward, blocked_backward, keeps_results=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .engine import draw_seed, drop_below
-from .native import NATIVE, library
+from .native import has_kernels_for, library
 from .operators import operator, refuse_gradients
 
 DROPOUT_BLOCK = 4096  # BLOCK in csrc/elementwise.c
@@ -23,7 +23,7 @@ _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 
 def add_dropout(residual: Tensor, x: Tensor, p: float) -> Tensor:
     """residual + dropout(x)."""
-    seed = draw_seed(p) if NATIVE.usable_for(x) and residual.shape == x.shape and residual.dtype == x.dtype else None
+    seed = draw_seed(p) if has_kernels_for(x) and residual.shape == x.shape and residual.dtype == x.dtype else None
     return residual + F.dropout(x, p) if seed is None else _add_dropout(residual, x, p, seed)
 
 

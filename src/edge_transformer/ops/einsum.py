@@ -18,31 +18,50 @@ class EinsumEngine(Engine):
     name = "einsum"
     about = "the equations in plain PyTorch, n^3 memory"
     cubic_memory = True
+    takes_offsets = gives_weights = True
 
     def preferred_for(self, tensor: Tensor) -> bool:
         return False
 
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
-        n, head_dim = q.shape[1], q.shape[-1]
-        # scores[b, i, l, j, h] = q[b, i, l, h] . k[b, l, j, h] / sqrt(head_dim)
-        pattern = "bilhd,bljhd->biljh" if options.key == "lj" else "bilhd,bijhd->biljh"
-        scores = torch.einsum(pattern, q, k) * head_dim**-0.5
-
-        allowed = allowed_triangles(n, options.node_mask, options.causal_from, q.device)  # (B or 1, n, n, n, 1), or all
-        if allowed is None:
-            weights = scores.softmax(dim=2)
-        else:
-            # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
-            weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
-        weights = F.dropout(weights, options.dropout_p, training=options.dropout_p > 0)
+        weights = F.dropout(attention_weights(q, k, options), options.dropout_p, training=options.dropout_p > 0)
 
         if v2 is None:
             return torch.einsum("biljh,bilhd->bijhd", weights, v1)
         values = torch.einsum("bilhd,bljhd->biljhd", v1, v2)  # (B, n, n, n, h, d): the cost of plain equations
         return torch.einsum("biljh,biljhd->bijhd", weights, values)
 
+    def weights(self, q: Tensor, k: Tensor, options: Options) -> Tensor:
+        return attention_weights(q, k, options).permute(0, 4, 1, 2, 3)
+
 
 EINSUM = EinsumEngine()
+
+
+def attention_weights(q: Tensor, k: Tensor, options: Options) -> Tensor:
+    """The weights before dropout, with their gradients: `[batch, i, l, j, heads]`."""
+    # scores[b, i, l, j, h] = q[b, i, l, h] . k[b, l, j, h] / sqrt(head_dim)
+    pattern = "bilhd,bljhd->biljh" if options.key == "lj" else "bilhd,bijhd->biljh"
+    scores = torch.einsum(pattern, q, k) * q.shape[-1] ** -0.5
+    allowed = allowed_triangles(q.shape[1], options.node_mask, options.causal_from, q.device)
+    return soft_max(scores, *options.offsets(q), allowed).to(q.dtype)
+
+
+def soft_max(scores: Tensor, left: Tensor | None, right: Tensor | None, allowed: Tensor | None) -> Tensor:
+    """Weights from scores (B, i, l, j, h) and what is added to them for edges il (B, h, i, l) and lj (B, h, l, j), over
+    the triangles that count: those that are `allowed` and that no -inf excludes.
+    """
+    if left is not None:
+        scores = scores + left.permute(0, 2, 3, 1)[:, :, :, None]
+    if right is not None:
+        scores = scores + right.permute(0, 2, 3, 1)[:, None]
+    if left is not None or right is not None:
+        present = scores != -torch.inf
+        allowed = present if allowed is None else allowed & present
+    if allowed is None:
+        return scores.softmax(dim=2)
+    # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
+    return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
 
 
 def allowed_triangles(

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from .memory import Memory, PlainMemory
 
+Bias = Tensor | tuple[Tensor | None, Tensor | None] | None
+
 
 @dataclass(frozen=True)
 class Options:
@@ -21,6 +23,26 @@ class Options:
     causal_from: int | None = None
     key: str = "lj"
     dropout_p: float = 0.0
+    edge_mask: Tensor | None = None  # bool [batch, n, n]
+    bias: Bias = None  # [batch or 1, heads or 1, n, n], or a pair of those
+
+    def offsets(self, q: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """What edges (i, l) and edges (l, j) add to the scores of q, `[batch, n, n, heads, head_dim]`.
+
+        `[batch, heads, n, n]` each, in the number type of the sums; -inf for an edge that takes part in no triangle;
+        None where nothing is added.
+        """
+        left, right = self.bias if isinstance(self.bias, tuple) else (self.bias, self.bias)
+        return self._offset(left, q), self._offset(right, q)
+
+    def _offset(self, bias: Tensor | None, q: Tensor) -> Tensor | None:
+        if bias is None and self.edge_mask is None:
+            return None
+        batch, n, _, heads, _ = q.shape
+        offset = torch.zeros((), dtype=sums_in(q.dtype), device=q.device) if bias is None else bias.to(sums_in(q.dtype))
+        if self.edge_mask is not None:
+            offset = offset.masked_fill(~self.edge_mask[:, None], -torch.inf)
+        return offset.expand(batch, heads, n, n)
 
     def arguments(self, device: torch.device | str = "cpu") -> tuple[Tensor | None, int, bool, float, Tensor | None]:
         """As operators take them: the mask, the first target node or -1, whether the key is that of edge (i, j), the
@@ -28,6 +50,11 @@ class Options:
         """
         first = -1 if self.causal_from is None else self.causal_from
         return self.node_mask, first, self.key == "ij", self.dropout_p, draw_seed(self.dropout_p, device)
+
+
+def sums_in(dtype: torch.dtype) -> torch.dtype:
+    """The number type that sums over numbers of this type are computed in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def draw_seed(dropout_p: float, device: torch.device | str = "cpu") -> Tensor | None:
@@ -47,7 +74,10 @@ class Engine(ABC):
     about: ClassVar[str] = "an engine from outside"  # what it is, in a few words
     computes: ClassVar[str] = "every kind of tensor"  # that `takes` says yes to
     remedy: ClassVar[str | None] = None  # how to get it, where its absence costs so much time that a user should know
+    chosen_on: ClassVar[tuple[str, ...]] = ()  # types of devices on which "auto" may choose it; empty for all
     cubic_memory: ClassVar[bool] = False  # whether it makes n^3 vectors, not n^2
+    takes_offsets: ClassVar[bool] = False  # whether it looks at `Options.offsets`, that is at edge_mask and bias
+    gives_weights: ClassVar[bool] = False  # whether it has `weights`
 
     def describe(self) -> str:
         """What it is, where it is available."""
@@ -67,7 +97,7 @@ class Engine(ABC):
 
     def preferred_for(self, tensor: Tensor) -> bool:
         """Whether "auto" may choose it for this kind of tensor."""
-        return self.usable_for(tensor)
+        return (not self.chosen_on or tensor.device.type in self.chosen_on) and self.usable_for(tensor)
 
     def only_for_tests(self, tensor: Tensor) -> bool:
         """Whether it computes this kind of tensor so slowly that its time says nothing."""
@@ -79,9 +109,21 @@ class Engine(ABC):
             return None
         return self.unavailable() or f"it computes {self.computes}, not {tensor.dtype} on {tensor.device}"
 
+    def lacks(self, options: Options, need_weights: bool) -> str | None:
+        """Which of the options that not every engine has it does not have; None where it has all that are wanted."""
+        if not self.takes_offsets:
+            for name in ("edge_mask", "bias"):
+                if getattr(options, name) is not None:
+                    return name
+        return "need_weights" if need_weights and not self.gives_weights else None
+
     @abstractmethod
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
         """`[batch, n, n, heads, head_dim]` each, and so is the result. `v2 = None` is the value ablation."""
+
+    def weights(self, q: Tensor, k: Tensor, options: Options) -> Tensor:
+        """The attention weights before dropout, `[batch, heads, i, l, j]`."""
+        raise NotImplementedError(f"the engine {self.name} gives no weights")
 
     def attend_packed(self, parts: Tensor, options: Options) -> Tensor:
         """The same for all of them in one tensor, `[batch, n, n, 3 or 4, heads, head_dim]`; 3 without v2."""

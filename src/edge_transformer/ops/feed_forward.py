@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_
 from .engine import draw_seed
-from .native import NATIVE
+from .native import has_kernels_for
 from .operators import operator, refuse_gradients
 
 _HIDDEN_NUMBERS = 1 << 19  # of a part, for each thread: 2 MB
@@ -32,7 +32,7 @@ def feed_forward(
     """
     weights = (weight1, bias1, weight2, bias2)
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
-    if NATIVE.usable_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
+    if has_kernels_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
         return _feed_forward(x.flatten(0, -2), *weights, p, draw_seed(p), trained and keep_hidden)[0].view_as(x)
     if trained and not keep_hidden:
         return checkpoint(_plain, x, *weights, p, use_reentrant=False)

@@ -12,7 +12,6 @@ checkpointing. There are three pairs of them, for
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .engine import Engine, Options, drop_below
-from .memory import NativeMemory
-from .operators import connect, empty_gradients, operator
+from .engine import Engine, Options, drop_below, sums_in
+from .memory import Memory, NativeMemory
+from .operators import connect, empty_gradients, operator, zero_offsets
 
 # --- the compiled library ---------------------------------------------------------------------------------------------
 
-VERSION = 5  # of the C interface; the compiled library must say the same
+VERSION = 6  # of the C interface; the compiled library must say the same
 _VECTOR_CODE = ("portable", "AVX2", "AVX-512")
 
 
 def _load() -> ctypes.CDLL | str:
     """The compiled library, or why there is none."""
-    folder = Path(__file__).parent
-    paths = [folder / f"_kernels{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES]
-    found = next((path for path in paths if path.exists()), None)
-    if found is None:
+    found = Path(__file__).with_name("_kernels.so")  # of no Python in particular: any of them can load it
+    if not found.exists():
         return "no compiled kernels: there was no working C compiler when the package was installed"
     try:
         compiled = ctypes.CDLL(str(found))
@@ -77,12 +74,16 @@ def vector_code() -> str:
 # --- the engine -------------------------------------------------------------------------------------------------------
 
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
 class NativeEngine(Engine):
-    """Compiled C for the CPU, in O(n^2 head_dim) memory for each (batch, head)."""
+    """Compiled C for the CPU, in O(n^2 head_dim) memory for each (batch, head); 16-bit numbers by way of float32."""
 
     name = "native"
     about = "compiled C"
-    computes = "float32 and float64 on the CPU"
+    computes = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES) + " on the CPU"
+    takes_offsets = True
     remedy = "Install a C compiler and install the package again"
 
     def describe(self) -> str:
@@ -93,37 +94,47 @@ class NativeEngine(Engine):
         return _LOADED if isinstance(_LOADED, str) else None
 
     def takes(self, tensor: Tensor) -> bool:
-        return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+        return tensor.device.type == "cpu" and tensor.dtype in DTYPES
 
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
-        return separate_forward(q, k, v1, v2, *options.arguments())[0]
+        return separate_forward(q, k, v1, v2, *options.offsets(q), *options.arguments())[0]
 
     def attend_packed(self, parts: Tensor, options: Options) -> Tensor:
-        return packed_forward(parts, *options.arguments())[0]
+        return packed_forward(parts, *options.offsets(parts.select(3, 0)), *options.arguments())[0]
 
     def attend_groups(self, parts: Tensor, sizes: Sequence[tuple[int, int]], options: Options) -> Tensor:
         _, _, *choice = options.arguments()
         return groups_forward(parts, [number for size in sizes for number in size], *choice)[0]
 
-    def memory(self, parts: Tensor, key: str, capacity: int) -> NativeMemory:
+    def memory(self, parts: Tensor, key: str, capacity: int) -> Memory:
+        if not has_kernels_for(parts):
+            return super().memory(parts, key, capacity)
         return NativeMemory(parts, key, capacity, library().edge_transformer_decoding_step)
 
 
 NATIVE = NativeEngine()
 
 
+def has_kernels_for(tensor: Tensor) -> bool:
+    """Whether the compiled kernels compute with these numbers as they are, without converting them."""
+    return NATIVE.usable_for(tensor) and tensor.dtype == sums_in(tensor.dtype)
+
+
 # --- calls of csrc/attention.c ----------------------------------------------------------------------------------------
 
 SMALLEST_SHARE = 400_000  # multiply-adds that are worth a thread of their own
-_NAMES = ("q", "k", "v1", "v2")
+_NAMES = ("q", "k", "v1", "v2", "left", "right")
 _Strides = ctypes.c_int64 * 4
 
 
 class Problem(ctypes.Structure):
     """`problem` in csrc/attention.c, field by field."""
 
-    _POINTERS = ("q", "k", "v1", "v2", "mask", "out", "soft_max", "dout", "dq", "dk", "dv1", "dv2")
-    _STRIDED = ("q", "k", "v1", "v2", "out", "dout", "dq", "dk", "dv1", "dv2")
+    _POINTERS = (
+        *("q", "k", "v1", "v2", "left", "right", "mask", "out", "soft_max"),
+        *("dout", "dq", "dk", "dv1", "dv2", "dleft", "dright"),
+    )
+    _STRIDED = ("q", "k", "v1", "v2", "out", "dout", "dq", "dk", "dv1", "dv2", "left", "right", "dleft", "dright")
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _POINTERS),
         *((f"{name}_stride", _Strides) for name in _STRIDED),
@@ -182,46 +193,58 @@ def _run(
         raise MemoryError("triangular attention ran out of memory")
 
 
-def _named(parts: Sequence[Tensor | None], prefix: str = "") -> dict[str, Tensor]:
-    """q, k, v1 and, where there is one, v2, by their names in C."""
-    return {f"{prefix}{name}": part for name, part in zip(_NAMES, parts, strict=False) if part is not None}
+Given = Sequence[Tensor | None]  # q, k, v1, v2, left and right; None for what there is not
+
+
+def _unpacked(parts: Sequence[Tensor], left: Tensor | None = None, right: Tensor | None = None) -> Given:
+    """The parts, of which v2 may be missing, with the offsets of the scores."""
+    return (*parts, *[None] * (4 - len(parts)), left, right)
+
+
+def _named(given: Given) -> dict[str, Tensor]:
+    """What there is by its name in C, which wants the heads behind the nodes."""
+    offsets = (None if offset is None else offset.permute(0, 2, 3, 1)[..., None] for offset in given[4:])
+    return {name: tensor for name, tensor in zip(_NAMES, (*given[:4], *offsets), strict=True) if tensor is not None}
 
 
 def _readable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """C reads any strides but needs the features of an edge side by side."""
+    """C reads any strides but needs the features of an edge side by side, and numbers of 32 or 64 bits."""
+    wide = {name: tensor.to(sums_in(tensor.dtype)) for name, tensor in tensors.items()}
     return {
         name: tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
-        for name, tensor in tensors.items()
+        for name, tensor in wide.items()
     }
 
 
-def _forward(parts: Sequence[Tensor | None], choice: Any, sizes: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-    tensors = _readable(_named(parts))
+def _forward(given: Given, choice: Any, sizes: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    named = _named(given)
+    tensors = _readable(named)
     out, soft_max = _empty_results(tensors["q"])
     _run("forward", {**tensors, "out": out}, soft_max.zero_(), choice, sizes)
-    return out, soft_max
+    return out.to(named["q"].dtype), soft_max
 
 
 def _backward(
-    dout: Tensor,
-    parts: Sequence[Tensor | None],
-    gradients: Sequence[Tensor | None],
-    out: Tensor,
-    soft_max: Tensor,
-    choice: Any,
-    sizes: Sequence[int] = (),
+    dout: Tensor, given: Given, made: Given, out: Tensor, soft_max: Tensor, choice: Any, sizes: Sequence[int] = ()
 ) -> None:
-    """Write the gradients of the parts that there are."""
-    tensors = _readable({**_named(parts), "dout": dout})
-    written = {f"d{name}": gradient for name, gradient in _named(gradients).items() if name in tensors}
-    _run("backward", {**tensors, "out": out, **written}, soft_max, choice, sizes)
+    """Write the gradients of what there is."""
+    tensors = _readable({**_named(given), "dout": dout, "out": out})
+    gradients = _named([None if tensor is None else one for tensor, one in zip(given, made, strict=True)])
+    written = {
+        f"d{name}": one if one.dtype == soft_max.dtype else one.new_empty(one.shape, dtype=soft_max.dtype)
+        for name, one in gradients.items()
+    }
+    _run("backward", {**tensors, **written}, soft_max.contiguous(), choice, sizes)
+    for name, one in gradients.items():
+        if written[f"d{name}"] is not one:
+            one.copy_(written[f"d{name}"])
 
 
 def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """Room for the output, and for what its soft-max subtracted and multiplied with: two numbers an edge and head."""
     *edges, heads, _ = shape = tuple(q.shape)
     grid = (edges[0] * heads * 2,) if len(edges) == 1 else (edges[0], heads, 2, *edges[1:])
-    return q.new_empty(shape), q.new_empty(grid)
+    return q.new_empty(shape), q.new_empty(grid, dtype=sums_in(q.dtype))
 
 
 def _empty_results_of_parts(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -230,6 +253,12 @@ def _empty_results_of_parts(parts: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
 
 def _empty_gradient(dout: Tensor, parts: Tensor, *rest: Any) -> Tensor:
     return parts.new_empty(tuple(parts.shape))
+
+
+def _empty_packed_gradients(
+    dout: Tensor, parts: Tensor, left: Tensor | None, right: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty_gradient(dout, parts), *zero_offsets(parts, left, right)
 
 
 # --- operators on separate tensors --------------------------------------------------------------------------------
@@ -241,6 +270,8 @@ def separate_forward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -248,7 +279,7 @@ def separate_forward(
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
-    return _forward((q, k, v1, v2), (node_mask, causal_from, key_is_ij, dropout_p, seed))
+    return _forward((q, k, v1, v2, left, right), (node_mask, causal_from, key_is_ij, dropout_p, seed))
 
 
 @operator("separate_backward", device="cpu", fake=empty_gradients)
@@ -258,6 +289,8 @@ def separate_backward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     out: Tensor,
     soft_max: Tensor,
     node_mask: Tensor | None,
@@ -265,10 +298,11 @@ def separate_backward(
     key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    made = empty_gradients(dout, q, k, v1, v2)
-    _backward(dout, (q, k, v1, v2), made, out, soft_max, (node_mask, causal_from, key_is_ij, dropout_p, seed))
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1, v2, left and right; empty for what there is not."""
+    made = empty_gradients(dout, q, k, v1, v2, left, right)
+    choice = (node_mask, causal_from, key_is_ij, dropout_p, seed)
+    _backward(dout, (q, k, v1, v2, left, right), made, out, soft_max, choice)
     return made
 
 
@@ -277,16 +311,25 @@ def separate_backward(
 
 @operator("packed_forward", device="cpu", fake=_empty_results_of_parts)
 def packed_forward(
-    parts: Tensor, node_mask: Tensor | None, causal_from: int, key_is_ij: bool, dropout_p: float, seed: Tensor | None
+    parts: Tensor,
+    left: Tensor | None,
+    right: Tensor | None,
+    node_mask: Tensor | None,
+    causal_from: int,
+    key_is_ij: bool,
+    dropout_p: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Output, and what its soft-max subtracted and multiplied with: `[batch, heads, 2, n, n]`."""
-    return _forward(parts.unbind(3), (node_mask, causal_from, key_is_ij, dropout_p, seed))
+    return _forward(_unpacked(parts.unbind(3), left, right), (node_mask, causal_from, key_is_ij, dropout_p, seed))
 
 
-@operator("packed_backward", device="cpu", fake=_empty_gradient)
+@operator("packed_backward", device="cpu", fake=_empty_packed_gradients)
 def packed_backward(
     dout: Tensor,
     parts: Tensor,
+    left: Tensor | None,
+    right: Tensor | None,
     out: Tensor,
     soft_max: Tensor,
     node_mask: Tensor | None,
@@ -294,11 +337,11 @@ def packed_backward(
     key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
-) -> Tensor:
-    """The gradient of the parts."""
-    made = _empty_gradient(dout, parts)
-    choice = (node_mask, causal_from, key_is_ij, dropout_p, seed)
-    _backward(dout, parts.unbind(3), made.unbind(3), out, soft_max, choice)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the parts, left and right; empty for what there is not."""
+    dparts, dleft, dright = made = _empty_packed_gradients(dout, parts, left, right)
+    given, written = _unpacked(parts.unbind(3), left, right), _unpacked(dparts.unbind(3), dleft, dright)
+    _backward(dout, given, written, out, soft_max, (node_mask, causal_from, key_is_ij, dropout_p, seed))
     return made
 
 
@@ -310,7 +353,7 @@ def groups_forward(
     parts: Tensor, sizes: Sequence[int], key_is_ij: bool, dropout_p: float, seed: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Output, and what its soft-max subtracted and multiplied with: two numbers an edge and head."""
-    return _forward(parts.unbind(1), (None, -1, key_is_ij, dropout_p, seed), sizes)
+    return _forward(_unpacked(parts.unbind(1)), (None, -1, key_is_ij, dropout_p, seed), sizes)
 
 
 @operator("groups_backward", device="cpu", fake=_empty_gradient)
@@ -327,10 +370,10 @@ def groups_backward(
     """The gradient of the parts."""
     made = _empty_gradient(dout, parts)
     choice = (None, -1, key_is_ij, dropout_p, seed)
-    _backward(dout, parts.unbind(1), made.unbind(1), out, soft_max, choice, sizes)
+    _backward(dout, _unpacked(parts.unbind(1)), _unpacked(made.unbind(1)), out, soft_max, choice, sizes)
     return made
 
 
 connect(separate_forward, separate_backward)
-connect(packed_forward, packed_backward, tensors=1)
+connect(packed_forward, packed_backward, tensors=3)
 connect(groups_forward, groups_backward, tensors=1)

@@ -36,10 +36,10 @@ def operator(
     return define
 
 
-def connect(forward: OpOverload, backward: OpOverload, tensors: int = 4, keeps_results: bool = True) -> None:
+def connect(forward: OpOverload, backward: OpOverload, tensors: int = 6, keeps_results: bool = True) -> None:
     """Let `backward` compute the gradients of `forward`.
 
-    `forward` takes so many tensors with gradients, of which the last may be None, and then options. `backward` takes
+    `forward` takes so many tensors with gradients, of which some may be None, and then options. `backward` takes
     the gradient of the first result, these tensors, the results of `forward` where it keeps them, and the options.
     """
 
@@ -74,8 +74,24 @@ def refuse_gradients(op: OpOverload) -> None:
 
 
 def empty_gradients(
-    dout: Tensor, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Room for the gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    shape = tuple(q.shape)
-    return q.new_empty(shape), q.new_empty(shape), q.new_empty(shape), q.new_empty(0 if v2 is None else shape)
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v1: Tensor,
+    v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
+    *_: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Room for the gradients of q, k, v1, v2, left and right; empty for what there is not. Those of left and right are
+    sums, and begin with zero.
+    """
+    dq, dk, dv1, dv2 = (q.new_empty(0 if tensor is None else tuple(q.shape)) for tensor in (q, k, v1, v2))
+    return dq, dk, dv1, dv2, *zero_offsets(q, left, right)
+
+
+def zero_offsets(q: Tensor, left: Tensor | None, right: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The gradients of left and right before anything is added to them; empty for what there is not."""
+    none = q.new_empty(0, dtype=torch.float32)  # whatever the type of q, which an operator may have converted
+    dleft, dright = (none.clone() if one is None else one.new_zeros(tuple(one.shape)) for one in (left, right))
+    return dleft, dright

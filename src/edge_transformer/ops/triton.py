@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .engine import Engine, Options, drop_below
+from .engine import Engine, Options, drop_below, sums_in
 from .operators import connect, empty_gradients, operator
 from .triton_kernels import with_triton
 
@@ -42,7 +42,9 @@ class TritonEngine(Engine):
 
     name = "triton"
     about = "kernels for GPUs"
+    chosen_on = ("cuda",)
     computes = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES) + " on a GPU"
+    takes_offsets = True
 
     def describe(self) -> str:
         try:
@@ -58,15 +60,12 @@ class TritonEngine(Engine):
     def takes(self, tensor: Tensor) -> bool:
         return (tensor.is_cuda or self.only_for_tests(tensor)) and tensor.dtype in DTYPES
 
-    def preferred_for(self, tensor: Tensor) -> bool:
-        return tensor.is_cuda and self.usable_for(tensor)
-
     def only_for_tests(self, tensor: Tensor) -> bool:
         return _INTERPRETED and tensor.device.type == "cpu"
 
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
         # The seed is drawn where the kernels read it, so that nothing waits for the GPU.
-        return triton_forward(q, k, v1, v2, *options.arguments(q.device))[0]
+        return triton_forward(q, k, v1, v2, *options.offsets(q), *options.arguments(q.device))[0]
 
 
 TRITON = TritonEngine()
@@ -123,7 +122,7 @@ def _edges_in(config: Any) -> int:
 
 def _launch(
     name: str,
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -131,7 +130,7 @@ def _launch(
     seed: Tensor | None,
     **others: Any,
 ) -> None:
-    q, k, v1, v2 = tensors
+    q, k, v1, v2, left, right = tensors
     batch, n, _, heads, head_dim = q.shape
 
     def programs(meta: dict[str, Any]) -> tuple[int]:
@@ -146,6 +145,8 @@ def _launch(
         "k_at": k.stride(),
         "v1_at": v1.stride(),
         "v2_at": None if v2 is None else v2.stride(),
+        "left": None if left is None else left.contiguous(),
+        "right": None if right is None else right.contiguous(),
         "node_mask": None if node_mask is None else node_mask.contiguous().view(torch.uint8),
         "seed": seed,
         "n": n,
@@ -170,12 +171,7 @@ def _launch(
 
 def _empty_results(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     batch, n, _, heads, head_dim = q.shape
-    return q.new_empty(batch, n, n, heads, head_dim), q.new_empty(batch, heads, n, n, dtype=_sums(q))
-
-
-def _sums(q: Tensor) -> torch.dtype:
-    """The number type that sums are computed in."""
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
+    return q.new_empty(batch, n, n, heads, head_dim), q.new_empty(batch, heads, n, n, dtype=sums_in(q.dtype))
 
 
 @operator("triton_forward", fake=_empty_results)
@@ -184,6 +180,8 @@ def triton_forward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     node_mask: Tensor | None,
     causal_from: int,
     key_is_ij: bool,
@@ -194,7 +192,7 @@ def triton_forward(
     out, lse = _empty_results(q)
     if q.numel() > 0:
         choice = (node_mask, causal_from, key_is_ij, dropout_p, seed)
-        _launch("forward", (q, k, v1, v2), *choice, lse=lse, out=out, out_at=out.stride())
+        _launch("forward", (q, k, v1, v2, left, right), *choice, lse=lse, out=out, out_at=out.stride())
     return out, lse
 
 
@@ -205,6 +203,8 @@ def triton_backward(
     k: Tensor,
     v1: Tensor,
     v2: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
     out: Tensor,
     lse: Tensor,
     node_mask: Tensor | None,
@@ -212,20 +212,21 @@ def triton_backward(
     key_is_ij: bool,
     dropout_p: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v1 and v2; the last is empty where there is no v2."""
-    dq, dk, dv1, dv2 = empty_gradients(dout, q, k, v1, v2)
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v1, v2, left and right; empty for what there is not."""
+    dq, dk, dv1, dv2, dleft, dright = made = empty_gradients(dout, q, k, v1, v2, left, right)
     if q.numel() == 0:
-        return dq, dk, dv1, dv2
+        return made
+    lse = lse.contiguous()
     dot = (dout.to(lse.dtype) * out).sum(-1).permute(0, 3, 1, 2).contiguous()  # (B, h, i, j)
     given: dict[str, Any] = {"lse": lse, "dout": dout, "dout_at": dout.stride(), "dot": dot, "made_at": dq.stride()}
-    arguments = ((q, k, v1, v2), node_mask, causal_from, key_is_ij, dropout_p, seed)
-    _launch("backward_il", *arguments, **given, dq=dq, dv1=dv1)
+    arguments = ((q, k, v1, v2, left, right), node_mask, causal_from, key_is_ij, dropout_p, seed)
+    _launch("backward_il", *arguments, **given, dq=dq, dv1=dv1, dleft=dleft)
     if key_is_ij:
         _launch("backward_ij", *arguments, **given, dk=dk)
-    if v2 is not None or not key_is_ij:
-        _launch("backward_lj", *arguments, **given, dk=dk, dv2=dv2)
-    return dq, dk, dv1, dv2
+    if v2 is not None or right is not None or not key_is_ij:
+        _launch("backward_lj", *arguments, **given, dk=dk, dv2=dv2, dright=dright)
+    return made
 
 
 connect(triton_forward, triton_backward)

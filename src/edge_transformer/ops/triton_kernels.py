@@ -4,8 +4,8 @@ A triangle (i, l, j) has three edges: il with q and v1, lj with k and v2, ij wit
 owns a tile of edges of one kind, and the third node runs over the graph:
 
     forward      owns edges ij, pivot l runs: output and log-sum-exp, by online soft-max
-    backward_il  owns edges il, end j runs: gradients of q and v1
-    backward_lj  owns edges lj, start i runs: gradients of k and v2
+    backward_il  owns edges il, end j runs: gradients of q, v1 and left
+    backward_lj  owns edges lj, start i runs: gradients of k, v2 and right
     backward_ij  owns edges ij, pivot l runs: gradient of k if key="ij"
 
 A step loads the vectors of one row and of one column of edges, and uses each for the whole other side of the tile. A
@@ -85,6 +85,20 @@ def _counts(causal_from: tensor, real: tensor, i: tensor, pivot: tensor, j: tens
     return real
 
 
+def _score(
+    product: tensor, counts: tensor, left: tensor, right: tensor, bh: tensor, n: tensor, i: tensor, pivot: tensor,
+    j: tensor, HEAD_DIM: constexpr,
+) -> tensor:  # fmt: skip
+    """The scores of triangles from q . k, with what their edges add to them; minus infinity if they do not count."""
+    score, edge = tl.where(counts, product * HEAD_DIM**-0.5, float("-inf")), tl.cast(bh, tl.int64) * n * n
+    read = score != float("-inf")
+    if left is not None:
+        score += tl.load(left + (edge + i * n + pivot + j * 0), mask=read, other=0.0)
+    if right is not None:
+        score += tl.load(right + (edge + pivot * n + j + i * 0), mask=read, other=0.0)
+    return score
+
+
 def _edges(vectors: tensor, at: tensor, b: tensor, h: tensor, x: tensor, y: tensor, f: tensor) -> tensor:
     """Where the vectors of edges xy are, by the strides of their tensor. It may have more than 2^31 numbers."""
     head = tl.cast(b, tl.int64) * at[0] + tl.cast(h, tl.int64) * at[3]
@@ -103,6 +117,7 @@ def _exact(number: float64, like: tensor) -> tensor:
 
 def _forward(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
+    left: tensor, right: tensor,
     lse: tensor, out: tensor, out_at: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
@@ -134,7 +149,7 @@ def _forward(
         if not KEY_IS_IJ:
             key = _read(k_j + step * k_at[1], read_lj, lse)[:, None, :]
         counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
-        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        score = _score(tl.sum(q_il * key, 0), counts, left, right, bh, n, i[:, None], pivot, j[None, :], HEAD_DIM)
         higher = tl.maximum(most, score)
         shift = tl.where(higher == float("-inf"), 0.0, higher)  # before the first pivot, anything finite
         weight, shrink = tl.exp(score - shift), tl.exp(most - shift)
@@ -145,10 +160,11 @@ def _forward(
         if v2 is not None:
             value *= _read(v2_j + step * v2_at[1], read_lj, lse)[:, None, :]
         mixed = mixed * shrink[None, :, :] + value
-    total = tl.where(total > 0, total, 1.0)  # only edges of padding nodes have no pivot; they get zeros
+    total = tl.where(total > 0, total, 1.0)  # edges without any pivot get zeros
     inside = (i < n)[:, None] & (j < n)[None, :]
     edge = tl.cast(bh, tl.int64) * n * n + i[:, None] * n + j[None, :]
-    tl.store(lse + edge, most + tl.log(total), mask=inside)
+    # Where there is no pivot, all scores are minus infinity: any larger number makes weights of zero of them again.
+    tl.store(lse + edge, tl.where(most == float("-inf"), 0.0, most) + tl.log(total), mask=inside)
     mixed *= (_exact(keep_factor, lse) / total)[None, :, :]
     place = _edges(out, out_at, b, h, i3, j3, f3)
     tl.store(place, mixed.to(out.dtype.element_ty), mask=inside[None, :, :] & (f3 < HEAD_DIM))
@@ -156,12 +172,13 @@ def _forward(
 
 def _backward_il(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dq: tensor, dv1: tensor, made_at: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dq: tensor, dv1: tensor, made_at: tensor, dleft: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
 ) -> None:  # fmt: skip
-    """Gradients of q and v1 of edges il. Ends j run."""
+    """Gradients of q and v1, and of left, if there is one, of edges il. Ends j run."""
     bh, i, pivot = _tile(n, ROWS, COLUMNS)
     b, h = bh // heads, bh % heads
     f = tl.arange(0, FEATURES)[:, None]
@@ -179,6 +196,7 @@ def _backward_il(
     edge, keep_factor = tl.cast(bh, tl.int64) * n * n + i * n, _exact(keep_factor, lse)
     dq_il = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     dv1_il = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
+    dleft_il = tl.full((ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     for j in tl.range(0, n, num_stages=STAGES):
         step, real_j = tl.cast(j, tl.int64), _runs(node_mask, b, n, j)
         read_ij, read_lj = read_i & real_j, read_l & real_j
@@ -187,7 +205,7 @@ def _backward_il(
         else:
             key = _read(k_x + step * k_at[2], read_lj, lse)[:, None, :]
         counts = _counts(causal_from, real & real_j, i[:, None], pivot[None, :], j)
-        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        score = _score(tl.sum(q_il * key, 0), counts, left, right, bh, n, i[:, None], pivot[None, :], j, HEAD_DIM)
         weight = tl.exp(score - tl.load(lse + edge + j, mask=real_i & real_j, other=float("inf"))[:, None])
         factor = _read(dout_i + step * dout_at[2], read_ij, lse)[:, :, None]  # what v1 is multiplied with
         if v2 is not None:
@@ -197,22 +215,28 @@ def _backward_il(
             keep = _kept(seed, drop_limit, bh, n, i[:, None], pivot[None, :], j)
             dweight, used = tl.where(keep, dweight * keep_factor, 0.0), tl.where(keep, weight * keep_factor, 0.0)
         dscore = weight * (dweight - tl.load(dot + edge + j, mask=real_i & real_j, other=0.0)[:, None])
+        if left is not None:
+            dleft_il += dscore
         dq_il += dscore[None, :, :] * key
         dv1_il += used[None, :, :] * factor
     inside = ((i < n)[:, None] & (pivot < n)[None, :])[None, :, :] & (f3 < HEAD_DIM)
     place = _edges(dq, made_at, b, h, i3, l3, f3)
     tl.store(place, (dq_il * HEAD_DIM**-0.5).to(dq.dtype.element_ty), mask=inside)
     tl.store(_edges(dv1, made_at, b, h, i3, l3, f3), dv1_il.to(dv1.dtype.element_ty), mask=inside)
+    if left is not None:
+        inside = (i < n)[:, None] & (pivot < n)[None, :]
+        tl.store(dleft + (edge[:, None] + pivot[None, :]), dleft_il, mask=inside)
 
 
 def _backward_lj(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
-    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, dv2: tensor, made_at: tensor,
+    left: tensor, right: tensor,
+    lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, dv2: tensor, made_at: tensor, dright: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
     FEATURES: constexpr, ROWS: constexpr, COLUMNS: constexpr, STAGES: constexpr,
 ) -> None:  # fmt: skip
-    """Gradients of k, unless key="ij", and of v2, if there is one, of edges lj. Starts i run."""
+    """Gradients of k, unless key="ij", and of v2 and right, if there are such, of edges lj. Starts i run."""
     bh, pivot, j = _tile(n, ROWS, COLUMNS)
     b, h = bh // heads, bh % heads
     f = tl.arange(0, FEATURES)[:, None]
@@ -231,6 +255,7 @@ def _backward_lj(
     if v2 is not None:
         v2_lj = _read(_edges(v2, v2_at, b, h, l3, j3, f3 * one), read, lse)
         dv2_lj = tl.full((FEATURES, ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
+    dright_lj = tl.full((ROWS, COLUMNS), 0.0, lse.dtype.element_ty)
     edge, keep_factor = tl.cast(bh, tl.int64) * n * n + j, _exact(keep_factor, lse)
     for i in tl.range(0, n, num_stages=STAGES):
         step, real_i = tl.cast(i, tl.int64), _runs(node_mask, b, n, i)
@@ -239,18 +264,21 @@ def _backward_lj(
         if KEY_IS_IJ:
             key = _read(k_j + step * k_at[1], read_ij, lse)[:, None, :]
         counts = _counts(causal_from, real & real_i, i, pivot[:, None], j[None, :])
-        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        score = _score(tl.sum(q_il * key, 0), counts, left, right, bh, n, i, pivot[:, None], j[None, :], HEAD_DIM)
         weight = tl.exp(score - tl.load(lse + edge + i * n, mask=real_i & real_j, other=float("inf"))[None, :])
         factor = _read(v1_l + step * v1_at[1], read_il, lse)[:, :, None]  # what v2 is multiplied with
         factor = factor * _read(dout_j + step * dout_at[1], read_ij, lse)[:, None, :]
         if seed is not None:
             keep = _kept(seed, drop_limit, bh, n, i, pivot[:, None], j[None, :])
-        if not KEY_IS_IJ:
+        if not KEY_IS_IJ or right is not None:
             dweight = tl.sum(factor, 0) if v2 is None else tl.sum(v2_lj * factor, 0)
             if seed is not None:
                 dweight = tl.where(keep, dweight * keep_factor, 0.0)
             dscore = weight * (dweight - tl.load(dot + edge + i * n, mask=real_i & real_j, other=0.0)[None, :])
-            dk_lj += dscore[None, :, :] * q_il
+            if right is not None:
+                dright_lj += dscore
+            if not KEY_IS_IJ:
+                dk_lj += dscore[None, :, :] * q_il
         if v2 is not None:
             if seed is not None:
                 weight = tl.where(keep, weight * keep_factor, 0.0)
@@ -261,10 +289,14 @@ def _backward_lj(
         tl.store(place, (dk_lj * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
     if v2 is not None:
         tl.store(_edges(dv2, made_at, b, h, l3, j3, f3), dv2_lj.to(dv2.dtype.element_ty), mask=inside)
+    if right is not None:
+        inside = (pivot < n)[:, None] & (j < n)[None, :]
+        tl.store(dright + (edge[None, :] + pivot[:, None] * n), dright_lj, mask=inside)
 
 
 def _backward_ij(
     q: tensor, k: tensor, v1: tensor, v2: tensor, q_at: tensor, k_at: tensor, v1_at: tensor, v2_at: tensor,
+    left: tensor, right: tensor,
     lse: tensor, dout: tensor, dout_at: tensor, dot: tensor, dk: tensor, made_at: tensor,
     node_mask: tensor, seed: tensor, n: tensor, heads: tensor, causal_from: tensor, drop_limit: tensor,
     keep_factor: float64, one: tensor, size: tensor, KEY_IS_IJ: constexpr, HEAD_DIM: constexpr,
@@ -293,7 +325,7 @@ def _backward_ij(
         read_il, read_lj = read_i & real_l, read_j & real_l
         q_il = _read(q_i + step * q_at[2], read_il, lse)[:, :, None]
         counts = _counts(causal_from, real & real_l, i[:, None], pivot, j[None, :])
-        score = tl.where(counts, tl.sum(q_il * key, 0) * HEAD_DIM**-0.5, float("-inf"))
+        score = _score(tl.sum(q_il * key, 0), counts, left, right, bh, n, i[:, None], pivot, j[None, :], HEAD_DIM)
         weight = tl.exp(score - lse_ij)
         factor = _read(v1_i + step * v1_at[2], read_il, lse)[:, :, None]  # what dout is multiplied with
         if v2 is not None:
@@ -308,7 +340,7 @@ def _backward_ij(
     tl.store(place, (dk_ij * HEAD_DIM**-0.5).to(dk.dtype.element_ty), mask=inside)
 
 
-_HELPERS = (_mix64, _mix32, _kept, _tile, _real, _runs, _counts, _edges, _read, _exact)
+_HELPERS = (_mix64, _mix32, _kept, _tile, _real, _runs, _counts, _score, _edges, _read, _exact)
 _KERNELS = {
     "forward": (_forward, 2),
     "backward_il": (_backward_il, 4),

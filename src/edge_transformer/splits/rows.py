@@ -24,12 +24,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..data.pairs.rows import lines_of
 from ..data.splits import SPLITS
 from ..data.trees.conllu import read_conllu_lines
 from ..data.trees.folder import MOST_MISSING, said_rows
 from ..errors import DataError, UserError, no_text
-from ..io.streams import json_of_line
+from ..io.streams import json_of_line, lines_of
 from .compounds import PartsBuilder, text_atoms, text_compounds, tree_atoms, tree_compounds
 from .divergence import Ints, Parts
 

@@ -22,8 +22,7 @@ from ..io.files import fingerprint, replacing, write_json
 from ..io.records import Record, read_record
 from ..io.settings import from_dict, to_dict
 from ..io.streams import answered, never, read_json, read_json_lines
-from ..nn.encoder import Encoder
-from ..nn.registry import find_encoder
+from ..nn.encoder import Encoder, find_encoder
 
 Progress = Callable[[int], None]
 STREAM_ROWS = 256  # rows of a stream that are answered together
@@ -44,7 +43,7 @@ class TaskModel(nn.Module, ABC):
     """
 
     Options: ClassVar[type] = NoOptions  # a frozen dataclass: settings of `model:` besides those of the encoder
-    reads: ClassVar[str] = "graphs"  # of `nn.registry`: which encoders `model.kind` may name
+    reads: ClassVar[str] = "graphs"  # of `nn.encoder`: which encoders `model.kind` may name
     task: str = ""  # its registered name; training and loading set it if the class does not
     folder: Path | None = None  # where it was trained, or loaded from
     _record: Record | None = None
@@ -367,6 +366,7 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE = "run.json"  # what to run, written when a run starts
 RECORD_FILE = "record.json"  # the results of a finished run
 BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
+CARD_FILE = "MODEL_CARD.md"  # what a bundled model is for, its data and licence, its scores and limits
 
 
 def load(path: str | Path) -> TaskModel:
@@ -412,6 +412,13 @@ def load(path: str | Path) -> TaskModel:
 def bundled_models() -> list[str]:
     """The names of the bundled models. `load` prefers a folder of the same name."""
     return sorted(config.parent.name for config in BUNDLED.glob(f"*/{CONFIG_FILE}"))
+
+
+def model_card(name: str) -> str:
+    """The model card of a bundled model, in Markdown."""
+    if name not in bundled_models():
+        raise UserError(f"{name}: no bundled model; expected one of {', '.join(bundled_models())}")
+    return (BUNDLED / name / CARD_FILE).read_text(encoding="utf-8")
 
 
 # --- tasks with splits ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from ..errors import UserError, no_text, suggestion
+from ..io.settings import unknown_setting
 
 _UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # also for bad dates, huge numbers and deep nesting
 SECTIONS = ("model", "train", "data")
@@ -43,9 +44,8 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     for key, value in changes.items():
         section, dot, name = key.partition(".")
         if section not in SECTIONS or not dot or not name:
-            raise UserError(
-                f"--set {key}: found no section; expected one of {', '.join(s + '.NAME' for s in SECTIONS)}"
-            )
+            sections = ", ".join(f"{each}.NAME" for each in SECTIONS)
+            raise UserError(f"setting {key}: found no section; expected one of {sections}")
         result[section] = {**(result.get(section) or {}), name: value}
     return result
 
@@ -106,10 +106,10 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise UserError(
             f"{by}unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file{suggestion(name, known)}"
         )
-    values = read_yaml(file)
+    values, known = read_yaml(file), ["task", "base", *SECTIONS]
     for key, value in values.items():
-        if key not in ("task", "base", *SECTIONS):
-            raise UserError(f"{file}: unknown setting {key!r}; known are task, base, {', '.join(SECTIONS)}")
+        if key not in known:
+            raise UserError(f"{file}: {unknown_setting(key, known)}")
         if key in SECTIONS and not isinstance(value, dict | None):
             raise UserError(f"{file}: {key}: found {value!r}; expected settings as key: value")
         if key not in SECTIONS and not isinstance(value, str):

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.data.pairs.folder import pair_files
-from edge_transformer.data.pairs.rows import MAX_LINE, Pair, plain_or_gzipped, read_pair_file, read_pair_lines
+from edge_transformer.data.pairs.rows import Pair, plain_or_gzipped, read_pair_file, read_pair_lines
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.streams import MAX_CHARACTERS as MAX_LINE
 from official_data import benchmark
 
 CFQ = benchmark("cfq/mcd1")

@@ -67,7 +67,7 @@ def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"test\.jsonl:4: found 'broken'; expected one JSON object a line"):
         read_folder(tmp_path)
     (tmp_path / "test.jsonl").write_text(f"{LINE}\n" + json.dumps({"edges": EDGES, "query": ["Ann", "Bob"]}))
-    with pytest.raises(DataError, match=r'test\.jsonl:2: found ""; expected "target"'):
+    with pytest.raises(DataError, match=r'test\.jsonl:2: found no "target"; expected "target"'):
         read_folder(tmp_path)
 
 

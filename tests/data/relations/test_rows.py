@@ -145,7 +145,13 @@ def test_broken_graphs_are_named(changes: dict[str, Any], found: str, expected: 
 @pytest.mark.parametrize("name", ["edges", "query"])
 def test_missing_fields(name: str) -> None:
     message = fail(json.dumps({key: value for key, value in GRAPH.items() if key != name}))
-    assert f'expected "{name}"' in message
+    assert message.startswith(f'found no "{name}"; expected "{name}"')
+
+
+def test_unknown_fields_are_refused() -> None:
+    message = fail(json.dumps(GRAPH | {"nodes": ["Ann"]}))
+    assert message == 'found the field "nodes"; expected no other than "edges", "query", "target", "id"'
+    assert read(json.dumps(GRAPH | {"id": 7}))[0].id == 7
 
 
 def test_target_is_needed_for_training_only() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...errors import DataError, UserError, no_folder, no_text
 from ...io.files import fingerprint
-from ..pairs.rows import counted
+from ...io.streams import counted, open_text
 from .logical_forms import MAX_FORM, graph_of_form
 from .rows import MAX_TOKENS, TokenGraph
 
@@ -124,13 +124,10 @@ def read_cogs_graphs(
 def read_rows(path: str | Path) -> Iterator[CogsRow]:
     """Read a file lazily; a broken line raises an error."""
     count = 0
-    try:
-        with open(path, encoding="utf-8-sig") as lines:
-            for row in read_row_lines(lines, path):
-                count += 1
-                yield row
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    with open_text(path) as lines:
+        for row in read_row_lines(lines, path):
+            count += 1
+            yield row
     if not count:
         raise DataError(path, 1, "no rows", f"at least one: {_COLUMNS}")
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_folder
 from ...io.files import fingerprint
-from ...io.streams import json_of_line
+from ...io.streams import counted, json_of_line, lines_of, open_text
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
-from ..pairs.rows import counted, lines_of, open_text
 from .cogs import SPLITS, cogs_files, read_cogs
 from .logical_forms import COLUMNS
-from .rows import TokenGraph, read_token_graphs
+from .rows import TokenGraph, checked_graphs, read_token_graphs
 
 
 def holds_token_graphs(folder: str | Path) -> bool:
@@ -102,14 +101,10 @@ def graphs_of_rows(splits: Mapping[str, Sequence[Any]], columns: Collection[str]
     graphs: dict[str, list[TokenGraph]] = {}
     whose = "those of the first row" if columns is None else "those of the model"
     for split, rows in splits.items():
-        graphs[split] = []
-        for source, row in numbered(split, rows):
-            graph = TokenGraph.from_json(row, source)
-            columns = graph.labels if columns is None else columns
-            if set(columns) != set(graph.labels):
-                found, expected = ", ".join(graph.labels), ", ".join(columns)
-                raise DataError(source, None, f"the columns {found}", f"{whose}: {expected}")
-            graphs[split].append(graph)
+        named = ((source, None, row) for source, row in numbered(split, rows))
+        graphs[split] = list(checked_graphs(named, columns, whose))
+        if columns is None and graphs[split]:
+            columns = graphs[split][0].labels
     return GraphFolder(IN_MEMORY, rows_fingerprint(splits), graphs)
 
 

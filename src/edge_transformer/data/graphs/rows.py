@@ -4,7 +4,7 @@
 
 Parents are token numbers from 0; -1, or the token's own number, means none. `labels` has any number of named columns of
 one text a token, empty where a token needs none; all lines of a file have the same columns. An optional `group` names
-the group of rows to score a line with.
+the group of rows to score a line with; an optional `id`, and what a parser adds to its answers, play no part.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError, no_text
+from ...errors import DataError
 from ...io.files import replacing
-from ...io.streams import json_of_line
+from ...io.streams import check_fields, open_text, read_json_lines, shown_field
 
 MAX_TOKENS = 512  # a model keeps a vector for each pair of them
 MAX_COLUMNS = 64
+FIELDS = ("tokens", "parents", "labels", "group", "id", "logical_form", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,16 @@ class TokenGraph:
     def from_json(cls, value: Any, source: str | Path = "token graph", line: int | None = None) -> TokenGraph:
         """Check an object of the form above."""
         tokens = tokens_from_json(value, source, line)
+        check_fields(value, FIELDS, source, line)
         parents, labels, group = value.get("parents"), value.get("labels"), value.get("group", "")
         if not isinstance(parents, list | tuple):
-            raise DataError(source, line, _shown(parents), '"parents": a list with a number for each token')
+            raise DataError(
+                source, line, shown_field(value, "parents"), '"parents": a list with a number for each token'
+            )
         if not isinstance(labels, dict) or not all(isinstance(column, list | tuple) for column in labels.values()):
-            raise DataError(source, line, _shown(labels), '"labels": an object with a list for each column')
+            raise DataError(
+                source, line, shown_field(value, "labels"), '"labels": an object with a list for each column'
+            )
         own = [token if type(parent) is int and parent == -1 else parent for token, parent in enumerate(parents)]
         try:
             return cls(tokens, tuple(own), {name: tuple(column) for name, column in labels.items()}, group)
@@ -90,11 +96,8 @@ def read_token_graphs(
 
     All graphs must have the same columns: those of the first one, or `columns`; in errors, `whose` says whose they are.
     """
-    try:
-        with open(path, encoding="utf-8-sig") as lines:
-            yield from read_token_graph_lines(lines, path, columns, whose)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    with open_text(path) as lines:
+        yield from read_token_graph_lines(lines, path, columns, whose)
 
 
 def read_token_graph_lines(
@@ -104,19 +107,20 @@ def read_token_graph_lines(
     whose: str = "those of the first graph",
 ) -> Iterator[TokenGraph]:
     """Read graphs from lines of JSON; blank lines are skipped. See `read_token_graphs` for the columns."""
-    number = 0
-    try:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            graph = TokenGraph.from_json(json_of_line(line, source, number), source, number)
-            columns = graph.labels if columns is None else columns
-            if set(columns) != set(graph.labels):
-                found, expected = _names(graph.labels), _names(columns)
-                raise DataError(source, number, f"the columns {found}", f"{whose}: {expected}")
-            yield graph
-    except UnicodeDecodeError as error:
-        raise no_text(source, number, error) from error
+    return checked_graphs(((source, line, row) for line, row in read_json_lines(lines, source)), columns, whose)
+
+
+def checked_graphs(
+    rows: Iterable[tuple[str | Path, int | None, Any]], columns: Collection[str] | None, whose: str
+) -> Iterator[TokenGraph]:
+    """The graphs of rows that come with their source and line. See `read_token_graphs` for the columns."""
+    for source, line, row in rows:
+        graph = TokenGraph.from_json(row, source, line)
+        columns = graph.labels if columns is None else columns
+        if set(columns) != set(graph.labels):
+            found, expected = _names(graph.labels), _names(columns)
+            raise DataError(source, line, f"the columns {found}", f"{whose}: {expected}")
+        yield graph
 
 
 def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
+from ...io.streams import open_text
 from ..json_array import read_json_array
 from ..splits import read_split_file
-from .rows import Note, Pair, make_pair, open_text
+from .rows import Note, Pair, make_pair
 from .sparql import tokenise
 
 QUESTION = "questionPatternModEntities"

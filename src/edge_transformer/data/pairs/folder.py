@@ -13,9 +13,10 @@ from itertools import islice
 from pathlib import Path
 
 from ...errors import UserError, no_folder
+from ...io.streams import counted
 from ..splits import SPLITS
 from .cfq import read_cfq
-from .rows import Note, Pair, counted, found_twice, plain_or_gzipped, read_pair_file
+from .rows import Note, Pair, found_twice, plain_or_gzipped, read_pair_file
 from .scan import read_scan_file, scan_files
 from .sparql import parse
 

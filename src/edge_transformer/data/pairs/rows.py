@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-from ...errors import DataError, UserError, no_text
+from ...errors import DataError, UserError
+from ...io.streams import check_fields, lines_of, open_text, shown_field
 
-MAX_LINE = 1_000_000  # characters
 MAX_TOKENS = 4096  # of one side
 _COLUMNS = "two texts with a tab between them"
 _HEADERS = {  # first lines that name the columns
@@ -102,50 +99,12 @@ def pair_from_json(value: Any, source: str) -> Pair:
     """A pair from {"source": ..., "target": ...} or (source, target); each side a text or a list of words."""
     if isinstance(value, list | tuple) and len(value) == 2:
         value = dict(zip(("source", "target"), value, strict=True))
-    sides = [value.get(name) if isinstance(value, Mapping) else None for name in ("source", "target")]
+    if not isinstance(value, Mapping):
+        raise DataError(source, None, repr(value), 'an object with "source" and "target", or two texts')
+    check_fields(value, ("source", "target", "id"), source)
+    sides = [value.get(name) for name in ("source", "target")]
     words = [side.split() if isinstance(side, str) else side for side in sides]
     for name, side in zip(("source", "target"), words, strict=True):
         if not isinstance(side, list | tuple) or not all(isinstance(word, str) and word for word in side):
-            raise DataError(source, None, repr(value), f'"{name}": a text, or a list of words')
+            raise DataError(source, None, shown_field(value, name), f'"{name}": a text, or a list of words')
     return make_pair(words[0] or (), words[1] or (), source, None)
-
-
-@contextmanager
-def open_text(path: str | Path) -> Iterator[IO[str]]:
-    """Open a text file, gzipped where its name ends in `.gz`; errors name the file."""
-    path = Path(path)
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
-                yield file
-        else:
-            with open(path, encoding="utf-8-sig") as file:
-                yield file
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(path, None, f"bytes that cannot be unpacked ({error})", "a whole gzip file") from error
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from error
-
-
-def lines_of(file: IO[str], path: str | Path, longest: int = MAX_LINE) -> Iterator[str]:
-    """Yield the lines of a text; refuse one that is too long for memory."""
-    number = 0
-    while True:
-        try:
-            line = file.readline(longest + 1)
-        except UnicodeDecodeError as error:
-            raise no_text(path, number, error) from error
-        if not line:
-            return
-        number += 1
-        if len(line) > longest:
-            raise DataError(path, number, f"a line of more than {longest} characters", f"at most {longest}")
-        yield line
-
-
-def counted(rows: Iterable[Row], progress: Callable[[int], None] | None) -> Iterator[Row]:
-    """Yield the same rows and report each to `progress`."""
-    for row in rows:
-        yield row
-        if progress:
-            progress(1)

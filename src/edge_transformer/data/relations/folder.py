@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...errors import UserError, no_folder
 from ...io.files import fingerprint
+from ...io.streams import counted, open_text
 from .clutrr import clutrr_files, read_clutrr, read_stories
 from .rows import SPLIT_PATTERNS, RelationRows, Story, read_graph_lines
 
@@ -48,16 +49,8 @@ def valid_files(folder: str | Path) -> list[Path]:
 
 
 def _read_file(path: Path, progress: Callable[[int], None] | None) -> list[Story]:
-    stories = []
-    try:
-        with open(path, encoding="utf-8-sig") as lines:
-            for story in read_graph_lines(lines, path, needs_target=True):
-                stories.append(story)
-                if progress:
-                    progress(1)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
-    return stories
+    with open_text(path) as lines:
+        return list(counted(read_graph_lines(lines, path, needs_target=True), progress))
 
 
 def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:

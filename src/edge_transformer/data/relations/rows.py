@@ -2,7 +2,8 @@
 
     {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
 
-Nodes are texts or whole numbers. `target` is the answer; questions for a trained model have none.
+Nodes are texts or whole numbers. `target` is the answer; questions for a trained model have none. An optional `id`
+names the row, and comes back with the model's answer.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
-from ...io.streams import read_json_lines
+from ...io.streams import check_fields, read_json_lines, shown_field
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from .families import RELATIONS
 
@@ -43,6 +44,7 @@ class Story:
     genders: tuple[str, ...] = ()  # "male" or "female", one a node; empty where not known
     proof: tuple[ProofStep, ...] = ()  # the query's step first, as in the official files; empty where not known
     needed: int | None = None  # how many edges the answer needs, where there are more
+    id: Any = field(default=None, compare=False)  # of the row it was read from
 
     @property
     def k(self) -> int:
@@ -103,6 +105,7 @@ class RelationRows:
 
 SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
 MAX_NODES = 512
+FIELDS = ("edges", "query", "target", "id")
 UNKNOWN_TARGET = ""
 
 
@@ -136,9 +139,11 @@ def graph_from_json(
 
     if not isinstance(value, dict):
         raise fail(value, 'an object with "edges" and "query"')
+    check_fields(value, FIELDS, source, line)
     edges, query, target = value.get("edges"), value.get("query"), value.get("target", UNKNOWN_TARGET)
     if not isinstance(edges, list | tuple) or not edges:
-        raise fail(edges, '"edges": a list of [from, relation, to] with at least one entry')
+        expected = '"edges": a list of [from, relation, to] with at least one entry'
+        raise DataError(source, line, shown_field(value, "edges"), expected)
     numbers: dict[str, int] = {}
 
     def number(node: Any, where: Any) -> int:
@@ -158,20 +163,22 @@ def graph_from_json(
     if any(told[pair] != relation for pair, relation in zip(pairs, relations, strict=True)):
         raise fail(edges, "one relation an edge; this list names two for the same pair")
     if not isinstance(query, list | tuple) or len(query) != 2:
-        raise fail(query, '"query": the two nodes of the edge to label, such as ["Ann", "Bob"]')
+        expected = '"query": the two nodes of the edge to label, such as ["Ann", "Bob"]'
+        raise DataError(source, line, shown_field(value, "query"), expected)
     for node in query:
         if str(node) not in numbers:
             raise fail(query, f"nodes that some edge mentions: {', '.join(numbers)}")
     if len(numbers) > max_nodes:
         raise DataError(source, line, f"a graph of {len(numbers)} nodes", f"at most {max_nodes}")
     if not isinstance(target, str) or (needs_target and not target):
-        raise fail(target, '"target": the label of the query edge, a text')
+        raise DataError(source, line, shown_field(value, "target"), '"target": the label of the query edge, a text')
     return Story(
         edges=tuple(pairs),
         relations=tuple(relations),
         query=(number(query[0], query), number(query[1], query)),
         target=target,
         names=tuple(numbers),
+        id=value.get("id"),
     )
 
 

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from ...errors import DataError, UserError
 from ...io.files import fingerprint, replacing_together
+from ...io.streams import lines_of, open_text
 from ..json_array import read_json_array
-from ..pairs.rows import lines_of, open_text
 from .cfq import CfqParser, CfqTree, NotCovered
 from .folder import DESCRIPTION_FILE
 

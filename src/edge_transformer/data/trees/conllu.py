@@ -23,7 +23,7 @@ from conllu.parser import parse_id_value, parse_int_value
 
 from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
-from ...io.streams import text_or_json
+from ...io.streams import check_fields, shown_field, text_or_json
 from ..graphs.rows import other_fields, tokens_from_json
 
 MAX_LINE = 1_000_000  # characters
@@ -333,13 +333,15 @@ def _sentences_of_text(lines: Iterable[str], source: str) -> Iterator[Dependency
 def tree_from_json(value: Any, source: str, line: int | None = None) -> DependencySentence:
     """A sentence with its tree, {"tokens": [...], "heads": [...], "relations": [...]}; heads count from 1."""
     sentence = read_words(value, source, line)
-    heads, relations = (value.get(name) if isinstance(value, dict) else None for name in ("heads", "relations"))
+    row = value if isinstance(value, dict) else {}
+    check_fields(row, ("tokens", "heads", "relations", "id"), source, line)
+    heads, relations = row.get("heads"), row.get("relations")
     if not isinstance(heads, list | tuple) or not all(type(head) is int for head in heads):
-        raise DataError(
-            source, line, repr(heads), '"heads": a list with the head of each token, from 1; 0 for the root'
-        )
+        expected = '"heads": a list with the head of each token, from 1; 0 for the root'
+        raise DataError(source, line, shown_field(row, "heads"), expected)
     if not isinstance(relations, list | tuple):
-        raise DataError(source, line, repr(relations), '"relations": a list with a text for each token')
+        expected = '"relations": a list with a text for each token'
+        raise DataError(source, line, shown_field(row, "relations"), expected)
     return sentence.with_tree(heads, relations)
 
 

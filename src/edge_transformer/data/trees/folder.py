@@ -16,8 +16,8 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_folder
 from ...io.files import fingerprint
+from ...io.streams import counted
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
-from ..pairs.rows import counted
 from ..splits import SPLITS, read_split_file
 from .conllu import MAX_WORDS, DependencySentence, read_conllu, tree_from_json
 

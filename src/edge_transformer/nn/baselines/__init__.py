@@ -1,1 +1,1 @@
-"""The paper's competitors behind the interface of the Edge Transformer. `nn.registry` knows them by name."""
+"""The paper's competitors behind the interface of the Edge Transformer. `nn.encoder` knows them by name."""

@@ -18,12 +18,15 @@ enum { BATCH, ROW, COLUMN, HEAD };
 /* Filled in by native.py, field by field in this order. */
 typedef struct {
     const void *q, *k, *v1, *v2; /* [batch][n][n][head][feature]; v2 is null for the value ablation */
+    const void *left, *right;    /* [batch][n][n][head], added to the scores by edges (i, l) and (l, j); each may be null */
     const uint8_t *mask;         /* [batch][n], true for real nodes; or null */
     void *out, *soft_max;        /* soft_max: largest score and inverse sum, [batch][head][2][n][n] */
     const void *dout;
     void *dq, *dk, *dv1, *dv2;
+    void *dleft, *dright; /* of zeros; null where left or right is */
     int64_t q_stride[4], k_stride[4], v1_stride[4], v2_stride[4], out_stride[4], dout_stride[4];
     int64_t dq_stride[4], dk_stride[4], dv1_stride[4], dv2_stride[4];
+    int64_t left_stride[4], right_stride[4], dleft_stride[4], dright_stride[4];
     double scale, keep_factor;
     uint64_t seed;
     int32_t batch, n, heads, features;
@@ -201,4 +204,4 @@ int edge_transformer_groups_forward(const problem *all, const int64_t *sizes, in
 int edge_transformer_groups_backward(const problem *all, const int64_t *sizes, int64_t groups, int64_t smallest_share) {
     return run_groups(all, sizes, groups, smallest_share, 1);
 }
-int edge_transformer_version(void) { return 5; }
+int edge_transformer_version(void) { return 6; }

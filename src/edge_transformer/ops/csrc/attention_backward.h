@@ -3,6 +3,7 @@
  *   da  = factor * sum_f dout_ij v1_il v2_lj         ds = a * (da - sum_f dout_ij out_ij) * scale
  *   dq_il = sum_j ds k_lj           dk_lj = sum_i ds q_il
  *   dv1_il = sum_j a' dout_ij v2_lj      dv2_lj = sum_i a' dout_ij v1_il
+ *   dleft_il = sum_j ds / scale     dright_lj = sum_i ds / scale
  * Ends j are visited a tile at a time. What belongs to a pivot l in the tile stays in the first cache, with k beside its
  * gradient and v2 beside its own, while the rows i pass by, whose output gradients stay in the second.
  */
@@ -17,7 +18,9 @@ typedef struct {
     REAL *largest, *inverse_sum, *dot; /* [i][j]: of the soft-max, and sum_f dout_ij out_ij */
     REAL *weights;            /* [block][row][ds, kept][lane] */
     REAL *factor;             /* [row][j] */
-    REAL *dq, *dv1;           /* at this batch and head, as the caller has them */
+    REAL *dq, *dv1, *dleft;   /* at this batch and head, as the caller has them */
+    REAL *right, *dright;     /* [pivot][j]: offsets of the scores, and their gradients */
+    REAL *offset;             /* [row][j]: left and right together; null where nothing is added to the scores */
 } NAME(backward_space);
 
 /* Blocks of ends j that are visited together: as many as have what belongs to one pivot in the first cache. An even number,
@@ -41,11 +44,41 @@ static inline __attribute__((always_inline)) void NAME(weigh)(
     const int padded = w->blocks * LANES;
     const int64_t j = (int64_t)(i + r) * padded + block * LANES, to = (int64_t)r * padded + block * LANES;
     __asm__("" : "+m"(score)); /* round it as the forward pass did: no multiply-add with what follows */
+    if (s->offset) score += NAME(load)(s->offset + to);
     VEC weight = NAME(exp)(score - NAME(load)(s->largest + j)) * NAME(load)(s->inverse_sum + j);
     VEC factor = w->p->drop_below ? NAME(load)(s->factor + to) : NAME(all)(1);
     REAL *at = s->weights + (block * ROWS + r) * 2 * LANES;
     NAME(store)(at + LANES, weight * factor);
     NAME(store)(at, weight * (gradient * factor - NAME(load)(s->dot + j)) * (REAL)w->p->scale);
+}
+
+/* What is added to the scores of one pivot x and of some rows from i on. */
+static void NAME(set_offsets)(const WORK *w, const NAME(backward_space) *s, int i, int x, int rows) {
+    const int padded = w->blocks * LANES;
+    for (int r = 0; r < rows; r++) {
+        const REAL left = NAME(left_at)(w, w->node[i + r], w->node[x]);
+        for (int j = 0; j < padded; j += LANES)
+            NAME(store)(s->offset + r * padded + j, left + NAME(load)(s->right + (int64_t)x * padded + j));
+    }
+}
+
+/* Their gradients, from those of the scores. */
+static void NAME(spread_offsets)(const WORK *w, const NAME(backward_space) *s, int i, int x, int rows) {
+    const int padded = w->blocks * LANES;
+    const REAL scale = (REAL)w->p->scale;
+    for (int r = 0; r < rows; r++) {
+        VEC sum = {0};
+        for (int block = 0; block < w->blocks; block++) {
+            VEC ds = NAME(load)(s->weights + (block * ROWS + r) * 2 * LANES);
+            REAL *to = s->dright + (int64_t)x * padded + block * LANES;
+            NAME(store)(to, NAME(load)(to) + ds);
+            sum += ds;
+        }
+        if (!s->dleft) continue;
+        REAL total = 0;
+        for (int lane = 0; lane < LANES; lane++) total += sum[lane];
+        s->dleft[w->node[i + r] * w->p->dleft_stride[ROW] + w->node[x] * w->p->dleft_stride[COLUMN]] += total / scale;
+    }
 }
 
 /* One pivot and up to ROWS rows from i on. In what follows `rows`, `has_v2` and `blocks` are known to the compiler. */
@@ -64,6 +97,7 @@ static inline __attribute__((always_inline)) void NAME(weigh_rows)(
     const REAL *k = at->keys, *v2 = at->values;
     for (int r = 0; p->drop_below && r < rows; r++)
         NAME(keep)(w, w->node[at->i + r], w->node[at->x], s->factor + r * padded);
+    if (s->offset) NAME(set_offsets)(w, s, at->i, at->x, rows);
     /* Sums of the scores in the same order as in the forward pass, so that the weights come out the same. */
     const int64_t line = s->line;
     int block = 0;
@@ -142,6 +176,7 @@ static inline __attribute__((always_inline)) void NAME(weigh_rows)(
             REAL *weight = s->weights + (j / LANES * ROWS + r) * 2 * LANES + j % LANES;
             weight[0] = weight[LANES] = 0;
         }
+    if (s->offset) NAME(spread_offsets)(w, s, at->i, at->x, rows);
 }
 
 /* `blocks` is 0 where there are too many to have their weights in registers. */
@@ -245,7 +280,8 @@ static void NAME(clear_gradients)(REAL *pairs, int64_t numbers) {
 
 static int64_t NAME(backward_scratch)(const problem *p) {
     const int64_t n = p->n, line = NAME(tile)(p) * LANES, plane = p->features * line;
-    return 5 * n * plane + 3 * n * line + 3 * ROWS * line;
+    const int64_t offsets = p->left || p->right ? 2 * n * line + ROWS * line : 0;
+    return 5 * n * plane + 3 * n * line + 3 * ROWS * line + offsets;
 }
 
 /* The numbers of soft-max for row i, at the ends at work; weights of zero where there is no end. */
@@ -270,12 +306,14 @@ static void NAME(backward)(const problem *p, int batch, int head, void *scratch,
     REAL *dq = (REAL *)p->dq + batch * p->dq_stride[BATCH] + head * p->dq_stride[HEAD];
     REAL *dk = (REAL *)p->dk + batch * p->dk_stride[BATCH] + head * p->dk_stride[HEAD];
     REAL *dv1 = (REAL *)p->dv1 + batch * p->dv1_stride[BATCH] + head * p->dv1_stride[HEAD];
+    REAL *dleft = all.left ? (REAL *)p->dleft + batch * p->dleft_stride[BATCH] + head * p->dleft_stride[HEAD] : 0;
+    REAL *dright = all.right ? (REAL *)p->dright + batch * p->dright_stride[BATCH] + head * p->dright_stride[HEAD] : 0;
     REAL *dv2 = all.v2 ? (REAL *)p->dv2 + batch * p->dv2_stride[BATCH] + head * p->dv2_stride[HEAD] : 0;
 
     for (int first = 0; first < all.blocks; first += tile) {
         const WORK some = NAME(at_ends)(&all, first, tile), *w = &some;
         const int64_t line = w->blocks * LANES, plane = p->features * line;
-        NAME(backward_space) space = {.line = line, .plane = plane, .dq = dq, .dv1 = dv1}, *s = &space;
+        NAME(backward_space) space = {.line = line, .plane = plane, .dq = dq, .dv1 = dv1, .dleft = dleft}, *s = &space;
         s->keys = scratch;
         s->values = s->keys + 2 * n * plane;
         s->dout = s->values + 2 * n * plane;
@@ -284,6 +322,13 @@ static void NAME(backward)(const problem *p, int batch, int head, void *scratch,
         s->dot = s->inverse_sum + n * line;
         s->weights = s->dot + n * line;
         s->factor = s->weights + 2 * ROWS * line;
+        if (NAME(has_offsets)(w)) {
+            s->right = s->factor + ROWS * line;
+            s->dright = s->right + n * line;
+            s->offset = s->dright + n * line;
+            memset(s->dright, 0, (size_t)(n * line) * sizeof(REAL));
+            for (int x = 0; x < count; x++) NAME(pack_right)(w, w->node[x], s->right + x * line);
+        }
         for (int x = 0; x < count; x++) { /* rows i, and pivots: k and v2 of their edges */
             const int row = w->node[x];
             NAME(pack)(w, dout, p->dout_stride, row, s->dout + x * plane, LANES, line);
@@ -307,6 +352,9 @@ static void NAME(backward)(const problem *p, int batch, int head, void *scratch,
             const REAL *keys = s->keys + 2 * x * plane + LANES, *values = s->values + 2 * x * plane + LANES; /* gradients */
             NAME(unpack)(w, keys, 2 * LANES, 2 * line, dk, p->dk_stride, w->node[x]);
             if (w->v2) NAME(unpack)(w, values, 2 * LANES, 2 * line, dv2, p->dv2_stride, w->node[x]);
+            for (int j = 0; dright && j < line && j < w->end_count; j++)
+                dright[w->node[x] * p->dright_stride[ROW] + w->ends[j] * p->dright_stride[COLUMN]] =
+                    s->dright[x * line + j] / (REAL)p->scale;
         }
     }
     NAME(clear_padding)(&all, dq, p->dq_stride);

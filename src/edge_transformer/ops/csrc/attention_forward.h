@@ -10,6 +10,7 @@ typedef struct {
     REAL *scores; /* [row][block][x][lane]: scores, then weights */
     REAL *tile;   /* [row][block][feature][lane]: the output */
     REAL *factor; /* [j] */
+    REAL *right;  /* [j]: offsets of the scores of one pivot */
 } NAME(forward_space);
 
 /* Blocks of ends j that are computed together: as many as have their k and v2 in or near a second cache, or two. An
@@ -79,6 +80,18 @@ static inline __attribute__((always_inline)) void NAME(score_rows)(
     }
 }
 
+/* Adds the offsets to the scores of pivot x. */
+static void NAME(add_offsets)(const WORK *w, const NAME(forward_space) *s, int start, int rows, int x) {
+    NAME(pack_right)(w, w->node[x], s->right);
+    for (int r = 0; r < rows; r++) {
+        const REAL left = NAME(left_at)(w, w->node[start + r], w->node[x]);
+        for (int block = 0; block < w->blocks; block++) {
+            REAL *score = s->scores + (((int64_t)r * w->blocks + block) * w->count + x) * LANES;
+            NAME(store)(score, NAME(load)(score) + (left + NAME(load)(s->right + block * LANES)));
+        }
+    }
+}
+
 /* Soft-max over the pivots, for LANES ends j at once. What the scores were made smaller by and the exponentials were
  * multiplied with is kept, so that the backward pass comes to the same weights. */
 static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row, int i, REAL *largest, REAL *inverse_sum) {
@@ -89,12 +102,13 @@ static void NAME(soft_max)(const WORK *w, const NAME(forward_space) *s, int row,
             VEC one = NAME(load)(weights + (int64_t)x * LANES);
             most = NAME(select)(one > most, one, most);
         }
+        most = NAME(select)(most == NAME(all)(-(REAL)INFINITY), NAME(all)(0), most); /* no pivot at all: weights of zero */
         for (int x = 0; x < w->count; x++) {
             VEC one = NAME(exp)(NAME(load)(weights + (int64_t)x * LANES) - most);
             sum += one;
             NAME(store)(weights + (int64_t)x * LANES, one);
         }
-        VEC inverse = 1 / sum;
+        VEC inverse = NAME(select)(sum == NAME(all)(0), NAME(all)(0), 1 / sum);
         for (int x = 0; x < w->count; x++)
             NAME(store)(weights + (int64_t)x * LANES, NAME(load)(weights + (int64_t)x * LANES) * inverse);
         for (int lane = 0; lane < LANES && block * LANES + lane < w->end_count; lane++) {
@@ -150,7 +164,7 @@ static inline __attribute__((always_inline)) void NAME(mix_rows)(
 
 static int64_t NAME(forward_scratch)(const problem *p) {
     const int64_t n = p->n, ends = NAME(forward_tile)(p) * LANES, rows = NAME(rows_together)(p);
-    return 2 * n * p->features * ends + rows * (n + p->features) * ends + ends + n * p->features * p->padded;
+    return 2 * n * p->features * ends + rows * (n + p->features) * ends + 2 * ends + n * p->features * p->padded;
 }
 
 static void NAME(forward)(const problem *p, int batch, int head, void *scratch, int *node) {
@@ -170,6 +184,7 @@ static void NAME(forward)(const problem *p, int batch, int head, void *scratch, 
         s->scores = s->v2 + n * plane;
         s->tile = s->scores + together * n * ends;
         s->factor = s->tile + together * plane;
+        s->right = s->factor + ends;
         for (int x = 0; x < count; x++) {
             NAME(pack)(w, w->k, p->k_stride, w->node[x], s->k + x * plane, block, LANES);
             if (w->v2)
@@ -185,6 +200,7 @@ static void NAME(forward)(const problem *p, int batch, int head, void *scratch, 
                 if (!p->key_is_ij) /* rows of the attention ablation have keys of their own: nothing to share */
                     for (; r + ROWS <= rows; r += ROWS) NAME(score_rows)(w, s, start, r, x, s->k + x * plane, ROWS);
                 for (; r < rows; r++) NAME(score_rows)(w, s, start, r, x, s->k + (p->key_is_ij ? start + r : x) * plane, 1);
+                if (NAME(has_offsets)(w)) NAME(add_offsets)(w, s, start, rows, x);
                 for (r = 0; p->causal_from >= 0 && r < rows; r++)
                     for (int j = 0; j < NAME(forbidden)(w, start + r, x); j++)
                         s->scores[(((int64_t)r * w->blocks + j / LANES) * count + x) * LANES + j % LANES] = -INFINITY;

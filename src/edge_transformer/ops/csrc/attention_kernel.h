@@ -108,6 +108,7 @@ static inline __attribute__((always_inline)) void NAME(transpose)(VEC *v) {
 typedef struct {
     const problem *p;
     const REAL *q, *k, *v1, *v2;
+    const REAL *left, *right; /* offsets of the scores, or null */
     int features, count; /* real nodes */
     const int *node;
     int blocks, first, end_count; /* ends j at work: vectors that hold them, number of the first, ends from it on */
@@ -134,6 +135,8 @@ static WORK NAME(set_up)(const problem *p, int batch, int head, int *node) {
     w.k = (const REAL *)p->k + batch * p->k_stride[BATCH] + head * p->k_stride[HEAD];
     w.v1 = (const REAL *)p->v1 + batch * p->v1_stride[BATCH] + head * p->v1_stride[HEAD];
     if (p->v2) w.v2 = (const REAL *)p->v2 + batch * p->v2_stride[BATCH] + head * p->v2_stride[HEAD];
+    if (p->left) w.left = (const REAL *)p->left + batch * p->left_stride[BATCH] + head * p->left_stride[HEAD];
+    if (p->right) w.right = (const REAL *)p->right + batch * p->right_stride[BATCH] + head * p->right_stride[HEAD];
     const uint8_t *mask = p->mask ? p->mask + (int64_t)batch * p->n : 0;
     for (int x = 0; x < p->n; x++)
         if (!mask || mask[x]) node[w.count++] = x;
@@ -250,6 +253,20 @@ static void NAME(keep)(const WORK *w, int i, int l, REAL *factor) {
     uint32_t limit = w->p->drop_below;
     for (int j = 0; j < w->blocks * LANES; j++)
         factor[j] = mix32(key + (uint32_t)w->ends[j] * 0x9E3779B9u) < limit ? 0 : kept;
+}
+
+/* Whether anything is added to the scores. It is added after a score is complete, so that the rest need not know of it;
+ * the offset of an edge that is not there is minus infinity. */
+static inline int NAME(has_offsets)(const WORK *w) { return w->left || w->right; }
+
+static inline REAL NAME(left_at)(const WORK *w, int i, int l) {
+    return w->left ? *NAME(at)(w->left, w->p->left_stride, i, l) : 0;
+}
+
+/* The right offsets of pivot l, for every end j. */
+static void NAME(pack_right)(const WORK *w, int l, REAL *to) {
+    for (int j = 0; j < w->blocks * LANES; j++)
+        to[j] = w->right ? *NAME(at)(w->right, w->p->right_stride, l, w->ends[j]) : 0;
 }
 
 /* How many of the first ends j may not use pivot x for an edge from node i: in a decoder's graph, a target node is no

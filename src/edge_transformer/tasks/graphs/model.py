@@ -15,7 +15,7 @@ from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
 from ...errors import DataError, no_text
 from ...io.settings import require_positive
-from ...io.streams import answered, check_length, never, text_or_json
+from ...io.streams import answered, check_length, never, text_or_json, unquoted
 from ...nn.encoder import Encoded, TokenEncoder
 from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
@@ -124,8 +124,8 @@ class GraphParser(TaskModel):
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        """Parse lines: JSON, as `predict` takes it, if they begin with "{" or "["; else plain sentences."""
-        return (parse.to_json() for _, parse in self.parse_lines(lines, source, pausing))
+        """Parse lines of JSON, as `predict` takes it, or plain sentences."""
+        return (parse.to_json() for _, parse in self.parse_lines(map(unquoted, lines), source, pausing))
 
     def parse_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never

@@ -100,6 +100,7 @@ class RelationModel(TaskModel):
                     ranked = sorted(zip(values, self.answers, strict=True), reverse=True)
                     start, end = (stories[row].names[node] for node in stories[row].query)
                     results[row] = {
+                        **({} if stories[row].id is None else {"id": stories[row].id}),
                         "query": [start, end],
                         "answer": ranked[0][1],
                         "probabilities": {answer: round(value, 6) for value, answer in ranked},

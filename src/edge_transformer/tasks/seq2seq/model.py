@@ -13,9 +13,9 @@ from torch import Tensor
 from ...data.tensors import Vocab
 from ...errors import DataError, UserError
 from ...io.settings import require_positive
-from ...io.streams import answered, never
+from ...io.streams import answered, never, unquoted
+from ...nn.encoder import find_encoder
 from ...nn.generation import EncoderDecoder, Generated, beam_search, greedy, sample
-from ...nn.registry import find_encoder
 from ..base import DEFAULT_KIND, Progress, TaskModel, answering, encoder_config, model_options, require_list
 from .questions import MAX_WORDS, Decoding, Line, Question, beams_for, read_lines, read_question
 
@@ -212,7 +212,7 @@ class Translator(TaskModel):
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
         """Translate lines of JSON, as `predict` takes it, or text; empty lines are skipped, unreadable ones raise."""
-        for answer in self.translate_lines(lines, source, pausing):
+        for answer in self.translate_lines(map(unquoted, lines), source, pausing):
             if answer.line.error:
                 raise answer.line.error
             if answer.translations:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ...data.tensors import Lexicon, SentenceTable, Vocab, WordTypes
 from ...data.trees.conllu import DependencySentence, arriving_sentences, read_words
 from ...io.settings import require_choice, require_fraction, require_positive
-from ...io.streams import answered, never
+from ...io.streams import answered, never, unquoted
 from ...nn.encoder import TokenEncoder
 from ...nn.heads import BiaffineLabelHead, EdgeLabelHead
 from ...nn.inputs import WordInput
@@ -152,7 +152,7 @@ class TreeParser(TaskModel):
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
         """Parse lines of JSON, as `predict` takes it, plain sentences, or CoNLL-U."""
-        return (tree_as_json(tree) for _, tree in self.parse_lines(lines, source, pausing))
+        return (tree_as_json(tree) for _, tree in self.parse_lines(map(unquoted, lines), source, pausing))
 
     def parse_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
