@@ -8,7 +8,7 @@ LINT := lint
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
 INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python .ci/pytorch.py)
 
-.PHONY: demo test lint format wheel clean help
+.PHONY: demo test lint format docs wheel clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -27,6 +27,9 @@ lint: $(TOOLS)  ## style and types
 format: $(TOOLS)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(TOOLS)  ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: $(TOOLS)  ## an sdist and a wheel for this platform and every Python, in dist
 	$(BIN)/python -m build

@@ -132,7 +132,7 @@ PLAIN = {  # what needs no comment in the source
 
 def settings(section: str, config: type, without: Iterable[str] = ()) -> str:
     """The fields of a dataclass with their defaults and the comments behind, or above them."""
-    comments = _comments(config)
+    comments = field_comments(config)
     rows = []
     for field in dataclasses.fields(config):
         if field.name in without:
@@ -143,10 +143,11 @@ def settings(section: str, config: type, without: Iterable[str] = ()) -> str:
     return table(("setting", "default", "what"), rows)
 
 
-def _comments(config: type) -> dict[str, str]:
+def field_comments(config: type) -> dict[str, str]:
+    """The comments behind, or above, the fields of a dataclass or named tuple."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):
-        if not dataclasses.is_dataclass(base):
+        if not dataclasses.is_dataclass(base) and "_fields" not in vars(base):
             continue
         above: list[str] = []
         for line in inspect.getsource(base).splitlines():

@@ -22,12 +22,14 @@ import torch
 from .data.jsonl import IN_MEMORY, rows_fingerprint
 from .errors import UserError
 from .explain import explain
+from .io.files import check_folder
 from .io.progress import bar, say, silent
 from .io.settings import unknown_setting
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
 from .training.folder import SavedRun
 from .training.presets import SECTIONS, load_preset, preset_names
+from .training.track import TENSORBOARD_FOLDER, Callback, TensorBoard, check_tracker
 from .training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ def train(
     threads: int | None = None,
     recompute: str = "nothing",
     checkpoint_seconds: float = 60.0,
+    track: str | None = None,
+    callback: Callback | None = None,
     **settings: Any,
 ) -> TaskModel:
     """Train a model and score it.
@@ -103,6 +107,9 @@ def train(
         threads: CPU threads; all cores by default.
         recompute: what the backward pass recomputes to save memory: "nothing", "hidden" or "layers".
         checkpoint_seconds: time between checkpoints.
+        track: "tensorboard" writes losses, learning rates and scores to OUT/tensorboard; needs the extra `[track]`.
+        callback: a function that gets a `TrainingStep` after each step, for other trackers. If it raises, the run
+            stops after a checkpoint, and the same call goes on.
         settings: changes to the preset, such as `dim=64` or `**{"train.epochs": 5}`.
 
     Returns:
@@ -113,6 +120,9 @@ def train(
     preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
     run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
     hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
+    check_tracker(track, out)
+    if out is not None:
+        check_folder("--out", out)
     with ExitStack() as stack:
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # the caller's process stays as it was
         stack.callback(torch.set_rng_state, torch.get_rng_state())
@@ -129,7 +139,16 @@ def train(
         else:
             where = f", in {folder}" if out is not None else ""
             say(f"training on {rows.train_rows:,} rows, {trainer.total_steps:,} steps{where}")
-        record = trainer.train(checkpoint_seconds if out is not None else float("inf"), resumable=out is not None)
+        callbacks: list[Callback] = []
+        if track is not None and out is not None:
+            board = TensorBoard(Path(out) / TENSORBOARD_FOLDER, trainer.next_told())
+            stack.callback(board.close)
+            callbacks.append(board)
+        if callback is not None:
+            callbacks.append(callback)
+        record = trainer.train(
+            checkpoint_seconds if out is not None else float("inf"), resumable=out is not None, callbacks=callbacks
+        )
         model = trainer.trained_model()
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:
@@ -192,7 +211,8 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     folder = Path(data) if data is not None else saved.data_folder if saved else None
     if folder is None:
         name = model.folder.name if model.folder else "this model"
-        raise UserError(f"{name}: found no {RUN_FILE} that names a data folder; expected rows, or a folder of them")
+        found = f"{name}: found no {RUN_FILE} that names a data folder"
+        raise UserError(f"{found}; give the rows to score, or a folder of them (--data)")
     if data is None and not folder.is_dir():
         raise UserError(f"{folder}: no such folder, but {model.folder} was trained on it; give the folder of the data")
     settings, seed = task.Settings(), 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -27,3 +29,14 @@ def no_text(path: str | Path, lines_read: int, error: UnicodeDecodeError) -> Dat
     """What to raise where bytes after so many whole lines are not UTF-8."""
     line = lines_read + 1 + error.object[: error.start].count(b"\n")
     return DataError(path, line, f"bytes that are no text ({error.reason})", "UTF-8")
+
+
+def no_folder(path: str | Path) -> str:
+    """What there is where a folder was expected."""
+    return "found a file" if Path(path).exists() else "no such folder"
+
+
+def suggestion(name: object, known: Iterable[str]) -> str:
+    """What to add to an error on an unknown name: the nearest known one, if one is near."""
+    near = difflib.get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else []
+    return f"; did you mean {near[0]}?" if near else ""

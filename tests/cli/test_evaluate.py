@@ -98,7 +98,7 @@ def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result]
     assert message == f"{tmp_path}/gone: no such folder, but {folder} was trained on it; give the folder of the data"
     del values["data_folder"]  # as runs on rows in memory have it
     (folder / "run.json").write_text(json.dumps(values))
-    message = "run: found no run.json that names a data folder; expected rows, or a folder of them"
+    message = "run: found no run.json that names a data folder; give the rows to score, or a folder of them (--data)"
     assert refused("evaluate", str(folder)) == message
     (folder / "run.json").unlink()
     assert refused("evaluate", str(folder)) == message

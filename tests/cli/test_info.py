@@ -108,7 +108,8 @@ def test_unknown_kind_of_data(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert refused(*SMALL, "--out", str(tmp_path / "file" / "x")) == f"{tmp_path}/file/x: Not a directory"
+    message = refused(*SMALL, "--out", str(tmp_path / "file" / "x"))
+    assert message.startswith(f"--out {tmp_path}/file/x: found {tmp_path}/file, which is no folder")
 
 
 def test_info_prints_the_counts(families: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from documents import NAMES, ROOT, text_of
 from edge_transformer.training.presets import preset_names
 
-RESULTS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "results").glob("*.md"))]
-ALL = [*NAMES, *RESULTS, "RESULTS.md", "CHANGELOG.md", "THIRD_PARTY.md", "research/log.md"]
+# Not those of folders that git ignores, such as .venv and build.
+PLACES = ("*.md", ".github/**/*.md", "docs/**/*.md", "examples/**/*.md", "research/*.md", "results/*.md", "src/**/*.md")
+ALL = sorted({path.relative_to(ROOT).as_posix() for place in PLACES for path in ROOT.glob(place)})
 
 
 def anchors(name: str) -> set[str]:

@@ -234,7 +234,7 @@ def test_the_commit_of_this_checkout() -> None:
 def test_lines_that_are_not_utf8_or_too_long(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b'{"task": "\xff"}\n')
-    with pytest.raises(DataError, match=r"runs\.jsonl:1: .*utf-8"):
+    with pytest.raises(DataError, match=r"runs\.jsonl:1: found bytes that are no text .*expected UTF-8"):
         read_records(path)
     path.write_bytes(change().encode() + b"\n" + b" " * (MAX_LINE_BYTES + 1))
     with pytest.raises(DataError, match=r"runs\.jsonl:2: found a longer line"):

@@ -342,5 +342,5 @@ def test_nonsense_settings_are_refused_before_any_data_are_read(name: str, value
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
 def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
     run = RunConfig.from_preset("relations", "clutrr/cpu", {}, seed=1)
-    with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; `edge-transformer info` lists"):
+    with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; here are auto, cpu"):
         Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))

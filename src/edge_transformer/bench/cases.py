@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from ..errors import UserError
+from ..io.process import DEVICES, require_device
 from ..ops.attention import ENGINES, resolve_engine
 from . import sizes
 from .machine import usable_cores
@@ -215,6 +216,7 @@ def make_cases(
 
 def usable_engines(engines: Sequence[str], device: str) -> tuple[str, ...]:
     """The engines to measure, in the library's order: the given ones, or all that run on this device."""
+    require_device(device.partition(":")[0], DEVICES[1:])
     try:
         like = torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:

@@ -37,6 +37,7 @@ def generate(
     - `edge-transformer data generate clutrr --valid-k 5-10 --valid-rows 200 --out families`
     """
     from ..data.relations.generate import GeneratedData
+    from ..io.files import check_folder
     from ..io.progress import bar
 
     if kind != "clutrr":
@@ -46,6 +47,7 @@ def generate(
     data = GeneratedData(
         str(folder), tuple(lengths), tuple(test_lengths), tuple(valid_lengths), rows, test_rows, valid_rows, seed
     )
+    check_folder("--out", folder)
     with bar("generating", data.stories) as generating:
         files = data.write(generating.advance)
     valid = f", {data.valid_stories:,} validation" if data.valid_stories else ""

@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ..io.process import MAX_THREADS
 from .explain import EXAMPLE
 from .options import EXIT_INTERRUPTED, out
 
@@ -27,7 +28,9 @@ PRESET = "clutrr/demo"
 
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Folder for data, model and figure.")] = Path("demo"),
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads; the model is too small to gain from many.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, max=MAX_THREADS, help="CPU threads; the model is too small to gain from many.")
+    ] = 1,
 ) -> None:
     """Train a model in a few minutes: generate families, train, show a table and a figure, answer a question.
 
@@ -38,7 +41,9 @@ def demo(
     import edge_transformer as et
 
     from ..data.relations.clutrr import read_clutrr
+    from ..io.files import check_folder
 
+    check_folder("--out", folder)
     families, run = folder / "families", folder / "run"
     _generate(families)
     out.print(f"[bold]1.[/] {ROWS:,} stories of 2 to 4 family relations to learn from, in {escape(str(families))}")

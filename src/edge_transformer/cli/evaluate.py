@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from ..errors import UserError
 from ..io.process import prepare_process
+from ..io.progress import say
+from ..io.streams import json_line
+from .models import data_of
 from .options import RunArgument, ThreadsOption, print_scores
+
+
+class Scored(NamedTuple):
+    """What the command prints."""
+
+    model: str
+    data: str
+    recorded: bool  # whether these are the scores of the model's record, and nothing was scored now
+    scores: dict[str, float]  # from 0 to 1
 
 
 def evaluate(
@@ -29,11 +41,18 @@ def evaluate(
     results: Annotated[
         Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help='Print one JSON object: {"model", "data", "recorded", "scores"}.')
+    ] = False,
     threads: ThreadsOption = None,
 ) -> None:
     """Score a trained model on the test files of its data, or on those of another folder.
 
+    A bundled model comes without its data: without --data, the scores of its record are shown.
+
     Examples:
+
+    - `edge-transformer evaluate clutrr-small --json`
 
     - `edge-transformer evaluate runs/relations-cpu-families-seed1`
 
@@ -50,11 +69,17 @@ def evaluate(
     from ..api import scored_rows
     from ..io.files import check_writable
     from ..io.records import append_record, scored_elsewhere
+    from ..tasks.base import BUNDLED
     from ..tasks.graphs.model import GraphParser
     from ..tasks.seq2seq.data import Seq2SeqData
 
     prepare_process(threads)
     model = et.load(run)
+    if data is None and model.folder and model.folder.parent == BUNDLED:
+        if tree or predictions or results or split:
+            raise UserError(f"{run}: comes without its data; give the rows to score by --data")
+        _print(Scored(str(run), data_of(model.record), True, model.record.metrics), as_json)
+        return
     name = f"a {type(model).__name__} in {run}"
     if predictions is not None and model.task != "seq2seq":
         raise UserError(f"--predictions: found {name}; expected a model that translates")
@@ -71,10 +96,10 @@ def evaluate(
         folder = rows.data.folder or rows.name
         raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
     scores = rows.scores(model)
-    print_scores(f"{run} on {data or rows.data.folder or rows.name}", scores)
+    _print(Scored(str(run), str(data or rows.data.folder or rows.name), False, scores), as_json)
     if predictions is not None and isinstance(rows.data, Seq2SeqData):
         rows.data.write_predictions(predictions)
-        print(f"written: {predictions}")
+        (say if as_json else print)(f"written: {predictions}")
     if results is not None:
         elsewhere = ["--data", str(data)] if data else []
         options = [*elsewhere, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
@@ -83,3 +108,14 @@ def evaluate(
         hashed = f"{rows.fingerprint}{'-tree' if tree else ''}"
         scored = rows.data.identity().get("scored")
         append_record(results, scored_elsewhere(model.record, title, hashed, scores, command, scored))
+
+
+def _print(scored: Scored, as_json: bool) -> None:
+    if as_json:
+        print(json_line(scored._asdict()))
+        return
+    if not scored.recorded:
+        print_scores(f"{scored.model} on {scored.data}", scored.scores)
+        return
+    print_scores(f"{scored.model}: its recorded scores on {scored.data}; nothing was scored now", scored.scores)
+    print(f"On rows of your own: edge-transformer evaluate {scored.model} --data FOLDER")

@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 
 from ..errors import UserError
+from ..io.process import MAX_THREADS
 from .options import EXIT_INTERRUPTED, out
 
 
@@ -71,7 +72,7 @@ def sweep(
     file: Annotated[Path, typer.Argument(help="Sweep file.", show_default=False)],
     show: Annotated[bool, typer.Option("--show", help="Only show the trials so far.")] = False,
     runs: Annotated[Path, typer.Option(help="Folder for the folder of the search.")] = Path("runs"),
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=MAX_THREADS, help="CPU threads.")] = 1,
 ) -> None:
     """Search for good settings by scores on validation rows; test files are not read. Needs the extra `[sweep]`.
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import UserError
+from ..errors import UserError, no_folder
 
 if TYPE_CHECKING:
     from ..data.facts import TokenGraphFacts
@@ -48,8 +48,7 @@ def contents(
     from ..data.pairs.folder import all_pair_files
 
     if not folder.is_dir():
-        found = "found a file" if folder.exists() else "no such folder"
-        raise UserError(f"{folder}: {found}; expected a folder of data")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected a folder of data")
     if any(folder.glob("*.conllu")):
         _print_treebank(folder)
     elif holds_cogs(folder):

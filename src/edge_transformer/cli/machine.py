@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import UserError
+from ..io.process import MAX_THREADS
 
 out = Console(highlight=False)
 
@@ -83,7 +84,7 @@ def bench(
         float | None,
         typer.Option(min=0.001, help="Skip cases that need more GB.", show_default="half of the free memory"),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=MAX_THREADS, help="CPU threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     keep_memory: Annotated[
         bool, typer.Option("--keep-memory", help="Keep freed memory in all parts, as training and prediction do.")
@@ -106,9 +107,12 @@ def bench(
     from ..bench import Settings, make_cases, measure
     from ..bench.tables import FIGURES, draw, tables
     from ..draw.style import FORMATS, write_figure
+    from ..io.files import check_writable
     from ..io.progress import bar
 
     cases = make_cases(parts or (), own_sizes or (), engines or (), device)
+    check_writable("--json", json_file)
+    check_writable("--plot", plot)
     if plot is not None:  # report mistakes before minutes of measuring
         if plot.suffix not in FORMATS:
             raise UserError(f"--plot {plot}: expected a name that ends in {' or '.join(FORMATS)}")

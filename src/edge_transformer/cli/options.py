@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
 
+from ..io.process import MAX_THREADS
+
 RunArgument = Annotated[
     Path,
     typer.Argument(
@@ -18,7 +20,9 @@ RunArgument = Annotated[
         show_default=False,
     ),
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
+ThreadsOption = Annotated[
+    int | None, typer.Option(min=1, max=MAX_THREADS, help="CPU threads.", show_default="all cores")
+]
 
 EXIT_INTERRUPTED = 130
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits

@@ -36,6 +36,9 @@ def train(
         str, typer.Option(help="Save memory: hidden or layers are recomputed in the backward pass.")
     ] = "nothing",
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
+    track: Annotated[
+        str | None, typer.Option(help="tensorboard: write losses and scores to OUT/tensorboard.", show_default="none")
+    ] = None,
 ) -> None:
     """Train a model. The same command again resumes an interrupted run.
 
@@ -48,6 +51,8 @@ def train(
     - `edge-transformer train graphs --data cogs --preset cogs/cpu`
 
     - `edge-transformer train seq2seq --data scan --preset scan/cpu`
+
+    - `edge-transformer train relations --data families --track tensorboard`, then `tensorboard --logdir runs`
 
     - `torchrun --nproc-per-node 2 -m edge_transformer train relations --data families`
     """
@@ -75,6 +80,7 @@ def train(
         threads=threads,
         recompute=recompute,
         checkpoint_seconds=checkpoint_seconds,
+        track=track,
         **settings,
     )
     if not model.has_record:

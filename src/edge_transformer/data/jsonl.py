@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UserError
+from ..errors import DataError, UserError, no_folder
 from ..io.streams import counted, open_text, read_json_lines
 
 IN_MEMORY = "rows in memory"  # the name of data without folder
@@ -22,7 +22,7 @@ def jsonl_files(folder: str | Path, training: bool = True, testing: bool = True)
     folder = Path(folder)
     names = "train.jsonl, test.jsonl and, if there is one, dev.jsonl"
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with {names}")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected one with {names}")
     tested = sorted(folder.glob("test*.jsonl"), key=lambda path: path.stem)
     paths = [folder / "train.jsonl", folder / "dev.jsonl", *tested]
     files = {path.stem: path for path in paths if path.is_file()}

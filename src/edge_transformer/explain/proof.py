@@ -54,9 +54,12 @@ class Derivation:
 
 
 def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
-    """Explain the model's answer for a graph such as
+    """Explain a model's answer by the triangles behind it.
 
-    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"]}
+    Args:
+        model: a `RelationModel` of Edge Transformer layers.
+        graph: a question as `predict` takes it, such as
+            `{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}`.
     """
     story = graph_from_json(graph, "graph", known=check_model(model)[0].relations, max_nodes=MAX_NODES)
     return explain_stories(model, [story])[0]

@@ -95,6 +95,13 @@ def check_writable(option: str, path: str | Path | None, first: str | Path | Non
         raise UserError(f"{option} {path}: found {what}; expected a place where a file can be written")
 
 
+def check_folder(option: str, path: str | Path) -> None:
+    """Refuse an option's folder that cannot be made or written to, before any work is done."""
+    what = obstacle(Path(path) / "file")
+    if what:
+        raise UserError(f"{option} {path}: found {what}; expected a folder that can be written to")
+
+
 def lock(path: str | Path) -> BaseFileLock | None:
     """Take a lock until it is released or the process ends; None where another process holds it."""
     path = Path(path)

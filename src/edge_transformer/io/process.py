@@ -10,6 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import UserError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+MAX_THREADS = 1024  # far more end in a crash of the threads' library
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4  # the names of malloc.h without M_
 _LARGEST_INT = 2**31 - 1
 _ROOM = 1 << 30  # bytes of address space to put in huge pages; only what is used becomes memory
@@ -22,6 +26,18 @@ def prepare_process(threads: int | None = None) -> None:
     if threads:
         torch.set_num_threads(threads)
     keep_freed_memory()
+
+
+def require_device(name: str, known: tuple[str, ...] = DEVICES) -> None:
+    """Refuse a device that is not known, or that this machine has not."""
+    import torch  # takes seconds
+
+    lacking = {"cuda": not torch.cuda.is_available(), "mps": not torch.backends.mps.is_available()}
+    here = [device for device in known if not lacking.get(device)]
+    if name not in known:
+        raise UserError(f"--device {name}: unknown; known are {', '.join(known)}; here are {', '.join(here)}")
+    if name not in here:
+        raise UserError(f"--device {name}: PyTorch finds no such device; here are {', '.join(here)}")
 
 
 def keep_freed_memory() -> bool:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UserError
+from ..errors import DataError, UserError, no_text
 from .files import locked
 
 Key = tuple[str, str, str, int]
@@ -276,6 +276,8 @@ def _read_file(path: Path) -> list[Record]:
 def _parse_line(path: Path, number: int, line: bytes) -> Record:
     try:
         value = _parse_json(line)
+    except UnicodeDecodeError as error:
+        raise no_text(path, number - 1, error) from None
     except (ValueError, RecursionError) as error:
         raise DataError(path, number, f"{line.decode(errors='replace').strip()} ({error})", "a JSON object") from None
     problem = _find_problem(value)

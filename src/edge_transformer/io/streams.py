@@ -136,7 +136,8 @@ def open_lines(source: Path | None, expected: str) -> Iterator[ArrivingLines]:
     try:
         file = open(source, "rb")  # noqa: SIM115 - closed below, outside of this try
     except OSError as error:
-        raise UserError(f"{source}: {error.strerror}") from error
+        found = "found a folder" if source.is_dir() else error.strerror
+        raise UserError(f"{source}: {found}; expected a file of {expected}") from error
     with file:
         yield ArrivingLines(file, name_of(source))
 

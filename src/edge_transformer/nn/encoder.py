@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import UserError
+from ..errors import UserError, suggestion
 from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig, gather_edges
 from .plain import may_be_skipped
 
@@ -255,9 +255,14 @@ def register_encoder(
 ) -> None:
     """Make an encoder known by a name, for some kinds of input, so that presets and models can name it.
 
-    `config` is a frozen dataclass with at least what `layer.StackConfig` has, `encoder` a class that is built from one;
-    one that reads pairs also gets the numbers of source and of target tokens, the latter None where both are the same.
-    Each may be a text "module:class", which is imported when the encoder is first asked for.
+    Args:
+        name: what `model.kind` calls it.
+        config: a frozen dataclass with at least what `layer.StackConfig` has.
+        encoder: a class that is built from one. If it reads pairs, it also gets the numbers of source and of target
+            tokens, the latter None where both are the same.
+        reads: "graphs", "tokens" or "pairs", or several of them.
+
+    `config` and `encoder` may be a text "module:class", which is imported when the encoder is first asked for.
     """
     for each in (reads,) if isinstance(reads, str) else reads:
         if each not in READS:
@@ -269,7 +274,8 @@ def register_encoder(
 def find_encoder(name: Any, reads: str) -> Kind:
     """The encoder with this name, for this kind of input."""
     if not isinstance(name, str) or name not in _KINDS[reads]:
-        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(_KINDS[reads])}")
+        known = _KINDS[reads]
+        raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(known)}{suggestion(name, known)}")
     config, encoder = map(_imported, _KINDS[reads][name])
     return Kind(config, encoder)
 

@@ -39,10 +39,15 @@ def to_dense_edges(
 ) -> DenseEdges:
     """The states of all pairs of nodes: self-edges have `x`, present edges `edge_attr`, all others `null`.
 
-    x: `[nodes, dim]`; edge_index: `[2, edges]`, the edge from i to j is pair (i, j); edge_attr: `[edges, dim]`, summed
-    over parallel edges, and added to x in self-loops. batch: the graph of every node, in any order; None for one graph.
-    null: `[dim]`; zero unless given. batch_size: the number of graphs, where the last ones may have no nodes.
-    size: n, where it shall not be the size of the largest graph. max_nodes: larger graphs are refused.
+    Args:
+        x: `[nodes, dim]`.
+        edge_index: `[2, edges]`; the edge from i to j is pair (i, j).
+        edge_attr: `[edges, dim]`, summed over parallel edges, and added to x in self-loops.
+        batch: the graph of every node, in any order; None for one graph.
+        null: `[dim]`; zero unless given.
+        batch_size: the number of graphs, where the last ones may have no nodes.
+        size: n, where it shall not be the size of the largest graph.
+        max_nodes: larger graphs are refused.
     """
     _check(x, edge_index, edge_attr, batch, null)
     nodes, dim = x.shape
@@ -86,8 +91,11 @@ def to_dense_edges(
 def from_dense_edges(edges: Tensor, dense: DenseEdges) -> tuple[Tensor, Tensor]:
     """The states of nodes and edges in the order of the flat lists: `[nodes, dim]`, `[edges, dim]`.
 
-    edges: `[batch, n, n, any dim]`; dense: what `to_dense_edges` answered with. A node's state is that of its
-    self-edge; parallel edges have the same state.
+    A node's state is that of its self-edge; parallel edges have the same state.
+
+    Args:
+        edges: `[batch, n, n, any dim]`.
+        dense: what `to_dense_edges` answered with.
     """
     if edges.dim() != 4 or edges.shape[:3] != dense.edge_mask.shape:
         expected = ", ".join(map(str, dense.edge_mask.shape))
@@ -97,7 +105,11 @@ def from_dense_edges(edges: Tensor, dense: DenseEdges) -> tuple[Tensor, Tensor]:
 
 
 def graph_tensors(data: Any) -> dict[str, Any]:
-    """The arguments of a `GraphLayer` from a `Data` or `Batch`: x, edge_index, edge_attr, batch, batch_size."""
+    """The arguments of a `GraphLayer` from a `Data` or `Batch`: x, edge_index, edge_attr, batch, batch_size.
+
+    Args:
+        data: a `Data` or `Batch` of PyTorch Geometric.
+    """
     if isinstance(data, Tensor) or not hasattr(data, "num_nodes"):
         raise TypeError(f"data must be a torch_geometric Data or Batch, not {type(data).__name__}")
     if hasattr(data, "node_types"):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..data.jsonl import jsonl_files, read_jsonl
-from ..errors import UserError
+from ..errors import UserError, no_folder, suggestion
 from ..io.files import fingerprint, replacing, write_json
 from ..io.records import Record, read_record
 from ..io.settings import from_dict, to_dict
@@ -322,7 +322,13 @@ _TASKS: dict[str, Task] = {}
 
 
 def register_task(name: str, data: type[TaskData], model: type[TaskModel]) -> None:
-    """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones."""
+    """Register a task by a name, so that it can be trained, saved and loaded like the built-in ones.
+
+    Args:
+        name: what `train` and saved models call it.
+        data: its subclass of `tasks.base.TaskData`: rows, batches, loss and scores.
+        model: its subclass of `tasks.base.TaskModel`, which predicts and describes itself.
+    """
     for given, expected in ((data, TaskData), (model, TaskModel)):
         if not isinstance(given, type) or not issubclass(given, expected):
             raise UserError(f"task {name!r}: found {given!r}; expected a subclass of {expected.__name__}")
@@ -341,7 +347,8 @@ def get_task(name: str) -> Task:
     """The task with this name."""
     if name not in _TASKS:
         if name not in _PLACES:
-            raise UserError(f"unknown task {name!r}; known are {', '.join(dict.fromkeys([*_PLACES, *_TASKS]))}")
+            known = dict.fromkeys([*_PLACES, *_TASKS])
+            raise UserError(f"unknown task {name!r}; known are {', '.join(known)}{suggestion(name, known)}")
         data, model = (getattr(import_module(file, __package__), cls) for file, cls in map(_split_place, _PLACES[name]))
         _TASKS[name] = Task(data, model)
     return _TASKS[name]
@@ -363,13 +370,18 @@ CARD_FILE = "MODEL_CARD.md"  # what a bundled model is for, its data and licence
 
 
 def load(path: str | Path) -> TaskModel:
-    """Load a model, in eval mode, from a folder or by the name of a bundled one."""
+    """Load a model, in eval mode, from a folder or by the name of a bundled one.
+
+    Args:
+        path: the folder of a run, or one that `save` wrote; or the name of a bundled model, such as "clutrr-small".
+            A folder goes before a bundled model of the same name.
+    """
     folder = Path(path)
     if not folder.is_dir():
         if str(path) not in bundled_models():
             raise UserError(
-                f"{folder}: no such folder; expected a saved model with {CONFIG_FILE} and {WEIGHTS_FILE}, "
-                f"or one of {', '.join(bundled_models())}"
+                f"{folder}: {no_folder(folder)}; expected a folder with {CONFIG_FILE} and {WEIGHTS_FILE}, "
+                f"or one of {', '.join(bundled_models())}{suggestion(path, bundled_models())}"
             )
         folder = BUNDLED / str(path)
     if not (folder / CONFIG_FILE).exists():
@@ -384,6 +396,8 @@ def load(path: str | Path) -> TaskModel:
     task = get_task(name)
     try:
         model = task.model.from_description(config)
+    except UserError as error:
+        raise UserError(f"{folder / CONFIG_FILE}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{folder / CONFIG_FILE}: does not describe a model: {error!r}") from error
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..io.process import MAX_THREADS, require_device
 from ..io.progress import bar
 from ..io.records import canonical_json
 from ..io.settings import from_dict, require_choice, require_fraction, require_positive, to_dict
@@ -129,7 +130,10 @@ class Hardware:
         return from_dict(cls, values, "hardware")
 
     def __post_init__(self) -> None:
+        require_device(self.device)
         if self.threads is not None:
             require_positive(self, "threads")
+            if self.threads > MAX_THREADS:
+                raise ValueError(f"threads must be at most {MAX_THREADS}, but is {self.threads}")
         require_choice(self, "recompute", RECOMPUTE)
         require_choice(self, "precision", ("32-true", "64-true", "bf16-mixed"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ..errors import UserError
+from ..errors import UserError, no_text, suggestion
 from ..io.settings import unknown_setting
 
 _UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)  # also for bad dates, huge numbers and deep nesting
@@ -82,6 +82,8 @@ def read_yaml(path: str | Path | Traversable) -> dict[str, Any]:
         values = yaml.load(source.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise no_text(str(path), 0, error) from error
     except _UNREADABLE as error:
         raise UserError(f"{path}: no readable YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
@@ -101,7 +103,9 @@ def _load(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         near = [other for other in known if other.split("/")[0] == name.split("/")[0]]
         near = near or [other for other in known if other.endswith("/cpu")]  # all would be too many
         by = f"{seen[-1]}: " if seen else ""
-        raise UserError(f"{by}unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file")
+        raise UserError(
+            f"{by}unknown preset {name!r}; known are {', '.join(near)}, or give a .yaml file{suggestion(name, known)}"
+        )
     values, known = read_yaml(file), ["task", "base", *SECTIONS]
     for key, value in values.items():
         if key not in known:

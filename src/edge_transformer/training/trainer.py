@@ -11,7 +11,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
@@ -30,6 +30,7 @@ from ..nn.encoder import recompute
 from ..tasks.base import RECORD_FILE, TaskData, TaskModel
 from .config import Hardware, RunConfig, TrainConfig
 from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
+from .track import Callback, TrainingStep
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM)
 
@@ -79,6 +80,7 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
         self._started, self._rows_done = time.monotonic(), 0  # of this process, to show its speed
+        self._loss: float | None = None  # of the last step, if this process took one
         self._batches: tuple[int, list[Tensor]] = (-1, [])  # epoch, its batches
         self._claim_folder()
 
@@ -89,11 +91,13 @@ class Trainer:
         checkpoint_seconds: float = 60.0,
         after_evaluation: Callable[[dict[str, Any]], None] | None = None,
         resumable: bool = True,
+        callbacks: Sequence[Callback] = (),
     ) -> Record | None:
         """Train to the end; None if Ctrl-C or SIGTERM stopped it, after a last checkpoint.
 
         `after_evaluation` gets each new entry of the history, and may raise to abort the run. A run that is not
-        `resumable` does not catch these signals.
+        `resumable` does not catch these signals. `callbacks` get every step, on the first process; if one raises, the
+        step is saved before the error goes on.
         """
         if (self.folder.path / RECORD_FILE).exists():
             return read_record(self.folder.path / RECORD_FILE)
@@ -105,8 +109,10 @@ class Trainer:
                 if not self._scores_are_due():  # they are if a signal stopped scoring
                     self._train_step(shown)
                     self.time.stop()
-                if self._scores_are_due() and self._evaluate(stopped) and after_evaluation:
+                scored = self._scores_are_due() and self._evaluate(stopped)
+                if scored and after_evaluation:
                     after_evaluation(self.history[-1])
+                self._tell(callbacks if self.step < self.next_told() else (), scored, resumable)
                 stop, due = self._any_process(bool(stopped), time.monotonic() - saved >= checkpoint_seconds)
                 if stop or due or self._is_done():
                     self.save_checkpoint()
@@ -114,6 +120,31 @@ class Trainer:
                 if stop and not self._is_done():
                     return None
         return self._finish()
+
+    def next_told(self) -> int:
+        """The number of the first step that callbacks have not got: one that is still to be scored counts as such."""
+        return self.step + (not self._scores_are_due())
+
+    def _tell(self, callbacks: Sequence[Callback], scored: bool, resumable: bool) -> None:
+        """Tell callbacks of the last step."""
+        if self.fabric.global_rank != 0 or not callbacks:
+            return
+        now = TrainingStep(
+            self.step,
+            self.total_steps,
+            -(-self.step // self.batches_an_epoch),
+            self.history[-1]["loss"] if self._loss is None else self._loss,
+            learning_rate(self.config, self.step - 1, self.total_steps),
+            self.time.minutes,
+            dict(self.history[-1]["scores"]) if scored else {},
+        )
+        try:
+            for callback in callbacks:
+                callback(now)
+        except Exception:
+            if resumable and self.fabric.world_size == 1:  # alone, as other processes would not save with this one
+                self.save_checkpoint()
+            raise
 
     def _scores_are_due(self) -> bool:
         """Whether the model must be scored after the last step, and has not been."""
@@ -127,7 +158,7 @@ class Trainer:
     def _train_step(self, shown: Bar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
         rows = self._epoch(epoch)[position]
-        loss = self.take_step(rows)
+        loss = self._loss = self.take_step(rows)
         self.step += 1
         weight = self.data.weight(rows)
         self.loss_sum += loss * weight
@@ -403,11 +434,6 @@ def _launch(hardware: Hardware) -> Any:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     world = int(os.environ.get("WORLD_SIZE", 1))
     accelerator = hardware.device
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not here.get(accelerator, True):
-        raise UserError(
-            f"--device {accelerator}: PyTorch finds no such device; `edge-transformer info` lists the devices"
-        )
     if accelerator == "auto" and not torch.cuda.is_available():
         accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
     try:

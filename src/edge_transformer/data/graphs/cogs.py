@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import DataError, UserError, no_text
+from ...errors import DataError, UserError, no_folder, no_text
 from ...io.files import fingerprint
 from ...io.streams import counted, open_text
 from .logical_forms import MAX_FORM, graph_of_form
@@ -77,7 +77,7 @@ def cogs_files(folder: str | Path, training: bool = True) -> list[Path]:
     found = [path for path in files if path.is_file()]
     if not folder.is_dir() or not found or (training and files[0] not in found):
         missing = f"found no {files[0].name}" if training else "found no files"
-        what = missing if folder.is_dir() else "no such folder"
+        what = missing if folder.is_dir() else no_folder(folder)
         raise UserError(f"{folder}: {what}; expected a COGS folder with {', '.join(path.name for path in files)}")
     return found
 
@@ -102,7 +102,7 @@ def read_cogs(
     folder = Path(folder)
     if not folder.is_dir():
         wanted = ", ".join(f"{split}.tsv" for split in splits)
-        raise UserError(f"{folder}: no such folder; expected a COGS folder with {wanted}")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected a COGS folder with {wanted}")
     files = {split: folder / f"{split}.tsv" for split in splits}
     for path in files.values():
         if not path.is_file():

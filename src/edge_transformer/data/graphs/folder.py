@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_folder
 from ...io.files import fingerprint
 from ...io.streams import counted, json_of_line, lines_of, open_text
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
@@ -128,6 +128,6 @@ def _require_some_files(folder: str | Path) -> None:
     """Refuse a folder that has files of neither form."""
     folder = Path(folder)
     if not folder.is_dir() or not jsonl_files(folder, training=False, testing=False):
-        found = "found no files of graphs; expected" if folder.is_dir() else "no such folder; expected one with"
+        found = "found no files of graphs; expected" if folder.is_dir() else f"{no_folder(folder)}; expected one with"
         official = ", ".join(f"{split}.tsv" for split in SPLITS)
         raise UserError(f"{folder}: {found} train.jsonl and test.jsonl, or the files of COGS: {official}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ...errors import UserError
+from ...errors import UserError, no_folder
 from ...io.streams import counted
 from ..splits import SPLITS
 from .cfq import read_cfq
@@ -112,7 +112,7 @@ def _listed(splits: Iterable[str]) -> str:
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with {_EXPECTED}")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected one with {_EXPECTED}")
     return folder
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError, no_text
+from ...errors import DataError, UserError, no_folder, no_text
 from ...io.files import replacing
 from .rows import MAX_NODES, SPLIT_PATTERNS, Fact, ProofStep, RelationRows, Story
 
@@ -47,7 +47,7 @@ def clutrr_files(folder: str | Path, training: bool = True, testing: bool = True
     """The CSV files of a folder by split; `training` and `testing` say which must be there."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected a CLUTRR folder with *train.csv and *test.csv files")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected a CLUTRR folder with *train.csv and *test.csv files")
     files = {split: sorted(folder.glob(f"*{pattern}.csv")) for split, pattern in SPLIT_PATTERNS.items()}
     needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
     for split in needed:

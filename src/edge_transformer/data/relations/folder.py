@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...errors import UserError
+from ...errors import UserError, no_folder
 from ...io.files import fingerprint
 from ...io.streams import counted, open_text
 from .clutrr import clutrr_files, read_clutrr, read_stories
@@ -57,7 +57,9 @@ def graph_files(folder: str | Path, training: bool = True, testing: bool = True)
     """The files of a folder by split, JSON lines or CSV, as its training files are, or else its test files."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with train and test files, .jsonl or CLUTRR's .csv")
+        raise UserError(
+            f"{folder}: {no_folder(folder)}; expected one with train and test files, .jsonl or CLUTRR's .csv"
+        )
     for split in ("train",) if training else ("train", "test"):
         if any(folder.glob(f"*{split}.jsonl")):
             return {name: sorted(folder.glob(f"*{pattern}.jsonl")) for name, pattern in SPLIT_PATTERNS.items()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError
+from ...errors import DataError, UserError, no_folder
 from ...io.files import fingerprint
 from ...io.streams import counted
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
@@ -65,7 +65,7 @@ def treebank_files(folder: str | Path, splits: Sequence[str] = SPLITS, split: st
     if _is_treebank(folder):
         return TreebankFiles({_split_of(folder): folder})
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with .conllu files")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected one with .conllu files")
     trees = sorted(folder.glob("*.conllu"))
     split_files = _split_files(folder)
     named = {name: [path for path in trees if _is_split(path, name)] for name in SPLITS}
@@ -97,7 +97,7 @@ def treebank_splits(folder: str | Path) -> list[str]:
     if _is_treebank(folder):
         return [_split_of(folder)]
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected one with .conllu files")
+        raise UserError(f"{folder}: {no_folder(folder)}; expected one with .conllu files")
     trees = list(folder.glob("*.conllu"))
     named = [name for name in SPLITS if any(_is_split(path, name) for path in trees)]
     return named or list(SPLITS)

@@ -1,0 +1,77 @@
+"""The command `models`: the bundled models and their recorded scores."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Column, Table
+
+from .options import out
+
+if TYPE_CHECKING:
+    from ..io.records import Record
+
+HOW = {"relations": "predict", "graphs": "parse --model", "trees": "parse --model", "seq2seq": "translate"}
+
+
+def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the bundled models: what each does, how it scored and how large it is.
+
+    Examples:
+
+    - `edge-transformer models`
+
+    - `edge-transformer models --json`
+    """
+    from ..tasks.base import bundled_models
+
+    described = [describe(name) for name in bundled_models()]
+    if as_json:
+        print(json.dumps(described, indent=2))
+        return
+    table = Table(Column("model", no_wrap=True), "task", "what it does", "scores", Column("size", no_wrap=True))
+    table.box = box.SIMPLE
+    for model in described:
+        scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in model["scores"].items())
+        where = f"trained on {model['data']}: {scores}" if scores else ""
+        table.add_row(model["name"], model["task"], model["what"], where, f"{model['bytes'] / 1e6:.1f} MB")
+    out.print(table)
+    for model in described:
+        print(f"edge-transformer {HOW[model['task']]} {model['name']}")
+    print('In Python: et.load("NAME"). All scores: edge-transformer evaluate NAME')
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What there is to say of a bundled model, as plain values."""
+    from ..io.records import read_record
+    from ..io.streams import read_json
+    from ..tasks.base import BUNDLED, CONFIG_FILE, RECORD_FILE, WEIGHTS_FILE, get_task
+
+    folder = BUNDLED / name
+    task = str(read_json(folder / CONFIG_FILE)["task"])
+    record = read_record(folder / RECORD_FILE) if (folder / RECORD_FILE).exists() else None
+    return {
+        "name": name,
+        "task": task,
+        "what": (get_task(task).model.__doc__ or "").split("\n")[0],
+        "data": data_of(record) if record else "",
+        "scores": _main_scores(record.metrics) if record else {},
+        "bytes": (folder / WEIGHTS_FILE).stat().st_size,
+    }
+
+
+def data_of(record: Record) -> str:
+    """The data of a record: its name, with the benchmark where that is another."""
+    name, corpus = record.data["name"], record.data.get("corpus")
+    return f"{corpus}'s {name}" if corpus and corpus != name else name
+
+
+def _main_scores(metrics: dict[str, float]) -> dict[str, float]:
+    """The scores of whole splits, without those of their parts and the loss."""
+    from ..io.records import is_fraction
+
+    whole = [name for name in metrics if is_fraction(name) and "/" not in name]
+    return {name: metrics[name] for name in whole if not any(name.startswith(f"{other} ") for other in whole)}
