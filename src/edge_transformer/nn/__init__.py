@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import baselines, graphs, heads, inputs
     from .decoder import EdgeSeq2Seq
-    from .encoder import EdgeTransformer, Encoded, register_encoder
+    from .encoder import EdgeTransformer, Encoded, recompute, register_encoder
     from .graphs import GraphLayer, from_dense_edges, graph_tensors, to_dense_edges
     from .layer import EdgeTransformerConfig, EdgeTransformerLayer, TriangularAttention
 
@@ -26,6 +26,7 @@ __all__ = [
     "graphs",
     "heads",
     "inputs",
+    "recompute",
     "register_encoder",
     "to_dense_edges",
 ]
@@ -40,6 +41,7 @@ _HOMES = {
     "TriangularAttention": "layer",
     "from_dense_edges": "graphs",
     "graph_tensors": "graphs",
+    "recompute": "encoder",
     "register_encoder": "encoder",
     "to_dense_edges": "graphs",
 }
