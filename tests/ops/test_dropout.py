@@ -230,7 +230,7 @@ def test_threads_change_nothing() -> None:
 @layouts
 def test_operators(layout: str) -> None:
     x, residual = (LAYOUTS[layout](numbers(4, 6)) for _ in range(2))
-    check_operator(dropout._scale_dropout, x, P, SEED)
+    check_operator(dropout.scale_dropout, x, P, SEED)
     x, residual = x.detach().requires_grad_(), residual.detach().requires_grad_()
     check_operator(dropout._add_dropout, residual, x, P, SEED)
 

@@ -111,14 +111,6 @@ def test_scores_beyond_the_range_of_exp() -> None:
     torch.testing.assert_close(found, best)
 
 
-def test_a_second_gradient_is_refused() -> None:
-    q, k, v1, v2 = random_parts(1, 3, 1, 2)
-    out = NATIVE.attend(q, k, v1, v2, Options())
-    (first,) = torch.autograd.grad(out.sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
-        first.sum().backward()
-
-
 @pytest.mark.parametrize("shape", [(0, 3, 3, 2, 4), (2, 0, 0, 2, 4)], ids=str)
 def test_nothing_to_do(shape: tuple[int, ...]) -> None:
     q = torch.randn(shape, requires_grad=True)

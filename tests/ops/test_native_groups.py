@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -64,11 +63,3 @@ def test_every_group_drops_weights_of_its_own() -> None:
 def test_pytorch_finds_no_fault_with_the_operator() -> None:
     values = draw([(2, 3)], 4, torch.float64).requires_grad_()
     check_operator(groups_forward, values, [2, 3], False, 0.0, None)
-
-
-def test_a_second_derivative_is_refused() -> None:
-    values = draw([(1, 3)], 4, torch.float64).requires_grad_()
-    out = grouped_triangular_attention(values, [(1, 3)], engine="native")
-    [gradient] = torch.autograd.grad(out.sum(), values, create_graph=True)
-    with pytest.raises(RuntimeError, match="second derivatives cannot be computed"):
-        gradient.sum().backward()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attention_cases import EVERY_ENGINE, check_operator
-from edge_transformer.ops.operators import operator, refuse_gradients
+from edge_transformer.ops.operators import derive, operator, vectorize
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,8 @@ def scaled() -> Any:
     def scaled(x: Tensor, factor: float) -> Tensor:
         return x * factor
 
-    def keep(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
-        ctx.factor = inputs[1]
-
-    torch.library.register_autograd(scaled, lambda ctx, dy: (scaled(dy, ctx.factor), None), setup_context=keep)
+    derive(scaled, lambda x, factor: x * factor)
+    vectorize(scaled)
     return scaled
 
 
@@ -42,14 +41,28 @@ def test_other_devices_are_refused(scaled: Any) -> None:
         scaled(torch.ones(2).to_sparse(), 2.0)
 
 
-def test_gradients_are_refused_where_there_are_none() -> None:
+def test_plain_code_is_run_for_derivatives_alone(scaled: Any) -> None:
+    calls = []
+
+    def plain(x: Tensor) -> Tensor:
+        calls.append(tuple(x.shape))
+        return 2 * x
+
     @operator("test_doubled", device="cpu", fake=torch.empty_like)
     def doubled(x: Tensor) -> Tensor:
         return 2 * x
 
-    refuse_gradients(doubled)
-    with pytest.raises(RuntimeError, match="edge_transformer::test_doubled has no gradient of its own"):
-        doubled(torch.ones(2, requires_grad=True)).sum().backward()
+    derive(doubled, plain)
+    x = torch.ones(3, requires_grad=True)
+    y = doubled(x)
+    with forward_ad.dual_level():
+        doubled(x)
+    assert calls == []
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [2, 2, 2]
+    assert calls == [(3,)]
+    with forward_ad.dual_level():
+        assert forward_ad.unpack_dual(doubled(forward_ad.make_dual(x, torch.ones(3)))).tangent.tolist() == [2, 2, 2]
+    assert calls == [(3,), (3,)]
 
 
 @pytest.mark.parametrize("engine", EVERY_ENGINE)

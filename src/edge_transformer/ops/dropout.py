@@ -7,6 +7,7 @@ counters, many at a time, and makes them again in the backward pass. Elsewhere P
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from .engine import draw_seed, drop_below
 from .native import has_kernels_for, library
-from .operators import operator, refuse_gradients
+from .operators import derive, operator, vectorize
 
 DROPOUT_BLOCK = 4096  # BLOCK in csrc/elementwise.c
 _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
@@ -23,7 +24,8 @@ _SMALLEST_SHARE = 100_000  # numbers that are worth a thread of their own
 
 def add_dropout(residual: Tensor, x: Tensor, p: float) -> Tensor:
     """residual + dropout(x)."""
-    seed = draw_seed(p) if has_kernels_for(x) and residual.shape == x.shape and residual.dtype == x.dtype else None
+    alike = residual.shape == x.shape and residual.dtype == x.dtype and x.dim() > 0
+    seed = draw_seed(p) if alike and has_kernels_for(x) else None
     return residual + F.dropout(x, p) if seed is None else _add_dropout(residual, x, p, seed)
 
 
@@ -83,21 +85,32 @@ def _add_dropout(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
 
 
 @operator("scale_dropout", device="cpu", fake=_empty)
-def _scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
+def scale_dropout(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    """dropout(x). Every DROPOUT_BLOCK numbers have a seed of their own, as in `relu_dropout_`."""
     to = _empty(x)
     _run("dropout", x.contiguous(), None, to, p, int(seed))
     return to
 
 
-def _add_setup(ctx: Any, inputs: tuple[Tensor, Tensor, float, Tensor], output: Tensor) -> None:
-    ctx.p = inputs[2]
-    ctx.save_for_backward(inputs[3])
+def _keep(ctx: Any, inputs: Sequence[Any], outputs: tuple[Tensor, ...]) -> None:
+    *_, ctx.p, seed = inputs
+    ctx.save_for_backward(seed)
 
 
-def _add_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None, None]:
-    # Where nothing is added, the same numbers scale the gradient.
-    return dy, _scale_dropout(dy, ctx.p, *ctx.saved_tensors), None, None
+def _gradient(ctx: Any, dy: Tensor) -> Tensor:
+    """The same numbers scale the gradient."""
+    return scale_dropout(dy, ctx.p, *ctx.saved_tensors)
 
 
-torch.library.register_autograd(_add_dropout, _add_gradient, setup_context=_add_setup)
-refuse_gradients(_scale_dropout)
+def _plain_scale(x: Tensor, p: float, seed: Tensor) -> Tensor:
+    return x * scale_dropout(torch.ones_like(x), p, seed)
+
+
+def _plain_add(residual: Tensor, x: Tensor, p: float, seed: Tensor) -> Tensor:
+    return residual + _plain_scale(x, p, seed)
+
+
+derive(_add_dropout, _plain_add, _keep, lambda ctx, dy: (dy, _gradient(ctx, dy)))
+derive(scale_dropout, _plain_scale, _keep, lambda ctx, dy: (_gradient(ctx, dy),))
+vectorize(_add_dropout)
+vectorize(scale_dropout)

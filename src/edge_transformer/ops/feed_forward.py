@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_
+from .dropout import DROPOUT_BLOCK, relu_dropout_, relu_dropout_backward_, scale_dropout
 from .engine import draw_seed
 from .native import has_kernels_for
-from .operators import operator, refuse_gradients
+from .operators import connect, operator
 
 _HIDDEN_NUMBERS = 1 << 19  # of a part, for each thread: 2 MB
 
@@ -33,7 +33,8 @@ def feed_forward(
     weights = (weight1, bias1, weight2, bias2)
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
     if has_kernels_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
-        return _feed_forward(x.flatten(0, -2), *weights, p, draw_seed(p), trained and keep_hidden)[0].view_as(x)
+        keep = trained and keep_hidden
+        return _feed_forward(x.reshape(-1, x.shape[-1]), *weights, p, draw_seed(p), keep)[0].view_as(x)
     if trained and not keep_hidden:
         return checkpoint(_plain, x, *weights, p, use_reentrant=False)
     return _plain(x, *weights, p)
@@ -107,6 +108,7 @@ def _feed_forward_backward(
     """The gradients of x, weight1, bias1, weight2 and bias2. A hidden layer that was not kept is computed again."""
     rows, width = x.shape[0], weight1.shape[0]
     part = _rows_of_a_part(width)
+    kept = kept.contiguous()
     again = None if len(kept) == rows else x.new_empty(min(part, rows), width)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
     dweight1, dweight2 = torch.zeros_like(weight1), torch.zeros_like(weight2)
@@ -129,18 +131,28 @@ def _feed_forward_backward(
     return dx, dweight1, dbias1, dweight2, dout.sum(0)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight1, bias1, weight2, _, ctx.p, seed, _ = inputs
-    ctx.save_for_backward(x, weight1, bias1, weight2, output[1], seed)
-    ctx.set_materialize_grads(False)
+# --- differentiated twice, or forwards ----------------------------------------------------------------------------
 
 
-def _gradients(ctx: Any, dout: Tensor | None, dkept: Tensor | None) -> tuple[Tensor | None, ...]:
-    if dout is None:
-        return (None,) * 8
-    *tensors, seed = ctx.saved_tensors
-    return *_feed_forward_backward(dout, *tensors, ctx.p, seed), None, None, None
+def _kept(x: Tensor, weight1: Tensor, p: float, seed: Tensor | None) -> Tensor | float:
+    """The factors of dropout, of the same random numbers."""
+    return 1.0 if seed is None else scale_dropout(x.new_ones(len(x), weight1.shape[0]), p, seed)
 
 
-torch.library.register_autograd(_feed_forward, _gradients, setup_context=_setup)
-refuse_gradients(_feed_forward_backward)
+def _plain_operator(
+    x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float, seed: Tensor | None
+) -> Tensor:
+    hidden = F.linear(x, weight1, bias1).relu() * _kept(x, weight1, p, seed)
+    return F.linear(hidden, weight2, bias2)
+
+
+def _plain_backward(
+    dout: Tensor, x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, p: float, seed: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    kept, hidden = _kept(x, weight1, p, seed), F.linear(x, weight1, bias1)
+    dhidden = dout @ weight2 * kept * (hidden > 0)
+    return dhidden @ weight1, dhidden.t() @ x, dhidden.sum(0), dout.t() @ (hidden.relu() * kept), dout.sum(0)
+
+
+_WEIGHTS = ("weight1", "bias1", "weight2", "bias2")
+connect(_feed_forward, _feed_forward_backward, _plain_operator, _plain_backward, shared=_WEIGHTS)

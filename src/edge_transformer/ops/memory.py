@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .operators import has_tangent
+
 LANES = 8  # as in csrc/decoding.c
 _NUMBERS_AT_ONCE = 1 << 17  # of products that are summed up while they are still in the processor's cache
 _SMALLEST_SHARE = 200_000  # remembered numbers that are worth a thread of their own
@@ -256,6 +258,8 @@ class NativeMemory(Memory):
         self._used(n).copy_(used.index_select(0, index))
 
     def extend(self, parts: Tensor, mask: Tensor | None) -> Tensor:
+        if has_tangent(parts):
+            raise RuntimeError("decoding with a cache has no derivatives; take the model's forward pass")
         parts, mask = parts.contiguous(), None if mask is None else mask.contiguous()
         edges, batch, _, heads, features = parts.shape
         out = parts.new_empty(edges, batch, heads, features)

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from .engine import Engine, Options, drop_below, sums_in
 from .memory import Memory, NativeMemory
-from .operators import connect, empty_gradients, operator, zero_offsets
+from .operators import empty_gradients, operator, zero_offsets
+from .plain import connect_groups, connect_packed, connect_separate
 
 # --- the compiled library ---------------------------------------------------------------------------------------------
 
@@ -374,6 +375,6 @@ def groups_backward(
     return made
 
 
-connect(separate_forward, separate_backward)
-connect(packed_forward, packed_backward, tensors=3)
-connect(groups_forward, groups_backward, tensors=1)
+connect_separate(separate_forward, separate_backward)
+connect_packed(packed_forward, packed_backward)
+connect_groups(groups_forward, groups_backward)

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from .engine import Engine, Options, drop_below, sums_in
-from .operators import connect, empty_gradients, operator
+from .operators import empty_gradients, operator
+from .plain import connect_separate
 from .triton_kernels import with_triton
 
 _OLDEST = (3, 3)  # version of Triton whose kernels take tuples
@@ -229,4 +230,4 @@ def triton_backward(
     return made
 
 
-connect(triton_forward, triton_backward)
+connect_separate(triton_forward, triton_backward)
