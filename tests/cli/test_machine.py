@@ -25,7 +25,7 @@ def test_info() -> None:
     assert f"PyTorch {torch.__version__}" in out
     for engine in ("einsum", "blocked", "native", "triton"):
         assert engine in out
-    assert 'engine="auto" on CPU bfloat16: blocked' in out
+    assert 'engine="auto" on CPU bfloat16: native' in out
 
 
 def test_info_says_why_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

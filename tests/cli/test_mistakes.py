@@ -47,7 +47,7 @@ def here(families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         ("--set train.epochs=-3", "train: epochs must be at least 1, but is -3"),
         ("--set train.epoch=3", "train: unknown setting 'epoch'; did you mean epochs? Known are epochs, "),
         ("--set train.lr=nan", "train.lr: found 'nan'; expected a number"),
-        ("--set =3", "--set : found no section; expected one of model.NAME"),
+        ("--set =3", "setting : found no section; expected one of model.NAME"),
         ("--recompute all", "hardware: recompute='all' is not known"),
         ("--results /proc/x", "--results /proc/x: found that /proc cannot be written to"),
     ],

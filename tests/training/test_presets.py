@@ -167,7 +167,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"folder\.yaml: Is a directory"):
         load_preset(str(tmp_path / "folder.yaml"))
     (tmp_path / "latin.yaml").write_bytes("task: caf\xe9".encode("latin-1"))
-    with pytest.raises(UserError, match=r"latin\.yaml: no readable YAML"):
+    with pytest.raises(UserError, match=r"latin\.yaml:1: found bytes that are no text"):
         read_yaml(str(tmp_path / "latin.yaml"))
 
 
