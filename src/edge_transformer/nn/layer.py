@@ -230,10 +230,12 @@ def _makes_new_tensors(module: nn.Module | None) -> bool:
 
 def require_recomputing(what: str) -> None:
     """Refuse to compute things again where gradients are taken in a way that knows no such thing."""
-    if not torch.compiler.is_compiling() and not torch._C._autograd._saved_tensors_hooks_is_enabled():
+    if torch.compiler.is_compiling():
+        return
+    if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]
         raise ValueError(
-            f"this model computes its {what} again in the backward pass, which torch.func.grad, vjp and jacrev cannot do: "
-            'call recompute(model, "nothing") first'
+            f"this model computes its {what} again in the backward pass, which torch.func.grad, vjp and jacrev cannot "
+            'do: call recompute(model, "nothing") first'
         )
 
 
