@@ -28,7 +28,7 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 def pages() -> dict[str, str]:
     """The pages of the site by the files of the repository that they show."""
     named = {"RESULTS.md": "results/index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-    named |= {"research/log.md": "research/log.md", "README.md": "readme.md"}
+    named |= {"research/log.md": "research/log.md", "README.md": "readme.md", "THIRD_PARTY.md": "third-party.md"}
     results = {path: path for path in _files("results/*.md")}
     examples = {path: path.replace(".py", ".md") for path in _files("examples/*.py")}
     docs = {path: path.removeprefix("docs/") for path in _files("docs/*.md")}

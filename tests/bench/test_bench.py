@@ -76,7 +76,7 @@ def test_engines() -> None:
         ({"parts": ["all"]}, "--part all: unknown; known are core, scaling, baselines, threads, memory, layers"),
         ({"own_sizes": ["1,2,3"]}, "--size 1,2,3: expected four numbers"),
         ({"device": "abacus"}, "--device abacus: "),
-        ({"device": "meta", "parts": ["threads"]}, "--part threads is measured on the CPU only"),
+        ({"device": "meta", "parts": ["threads"]}, "--device meta: "),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:

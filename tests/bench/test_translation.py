@@ -31,7 +31,6 @@ from edge_transformer.bench.work import STEP
 from edge_transformer.nn.decoder import EdgeSeq2Seq
 from edge_transformer.nn.layer import FeedForward
 from edge_transformer.ops import feed_forward
-from edge_transformer.ops.triton import TRITON
 from edge_transformer.training.presets import load_preset
 from products import Products
 
@@ -86,7 +85,7 @@ def test_recomputing_gives_what_the_cache_gives(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_floor_has_the_products_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for the small one to the logits."""
-    monkeypatch.setattr(feed_forward, "NATIVE", TRITON)  # not usable here: products inside an operator are not seen
+    monkeypatch.setattr(feed_forward, "has_kernels_for", lambda _: False)  # products inside an operator are not seen
     configuration = replace(TINY, layers=3)
     with Products() as floor:
         assert list(run(seq2seq_floor(configuration))) == [STEP]

@@ -20,7 +20,7 @@ from edge_transformer.ops.engine import Options
 from task_rows import CASES
 
 for name in ("onnx", "onnxscript", "onnxruntime"):
-    pytest.importorskip(name, reason=f"ONNX files need {name}: pip install 'edge-transformer[export]'")
+    pytest.importorskip(name, reason=f"ONNX files need {name}: pip install '.[export]'")
 import onnxruntime  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -165,7 +165,7 @@ def test_a_missing_package_and_a_bad_place_on_the_command_line(tmp_path: Path, m
     assert "found a folder at" in message
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     message = refused("export", "clutrr-small", "--onnx", str(tmp_path / "model.onnx"))
-    assert "pip install 'edge-transformer[export]'" in message
+    assert "pip install '.[export]' in a clone" in message
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

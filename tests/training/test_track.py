@@ -105,9 +105,9 @@ def test_tensorboard_shows_every_step_once_after_a_resume(tmp_path: Path) -> Non
 def test_what_cannot_be_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     message = refused("train", "relations", "--data", str(tmp_path / "data"), "--track", "wandb")
-    assert message == "--track wandb: unknown; known is tensorboard; a callback serves other trackers"
+    assert message == "--track wandb: unknown tracker; known: tensorboard. For others, give et.train a callback"
     with pytest.raises(et.UserError, match=r"^--track tensorboard: found no folder of the run; expected one to write"):
         train(track="tensorboard")
     monkeypatch.setattr("edge_transformer.training.track.find_spec", lambda name: None)
-    with pytest.raises(et.UserError, match=r"is not installed: pip install 'edge-transformer\[track\]'"):
+    with pytest.raises(et.UserError, match=r"TensorBoard is not installed; pip install '\.\[track\]' in a clone"):
         check_tracker("tensorboard", tmp_path)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..errors import UserError
@@ -35,15 +36,13 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         print(json.dumps(machine.to_dict(), indent=2))
         return
     print(f"edge-transformer {machine.package}, Python {machine.python}, PyTorch {machine.torch}")
-    print(
-        f"{machine.system}, {machine.processor}: {machine.cores} cores to use, PyTorch uses {machine.threads} threads"
-    )
+    print(f"{machine.system}, {machine.processor}: {machine.cores} cores to use, {machine.threads} for PyTorch")
     print(f"GPU: {', '.join(machine.gpus) or 'none that PyTorch can use'}")
     table = Table(box=box.SIMPLE)
     for column in ("engine", "runs here", ""):
         table.add_column(column)
     for name, engine in machine.engines.items():
-        table.add_row(name, "yes" if engine.available else "no", engine.note)
+        table.add_row(name, "yes" if engine.available else "no", escape(engine.note))
     out.print(table)
     for kind, taken in machine.auto.items():
         print(f'engine="auto" on {kind}: {taken or "there is no such device"}')

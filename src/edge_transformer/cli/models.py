@@ -58,7 +58,7 @@ def describe(name: str) -> dict[str, Any]:
     """What there is to say of a bundled model, as plain values."""
     from ..io.records import read_record
     from ..io.streams import read_json
-    from ..tasks.base import BUNDLED, CONFIG_FILE, RECORD_FILE, WEIGHTS_FILE, get_task
+    from ..tasks.base import BUNDLED, CONFIG_FILE, RECORD_FILE, WEIGHTS_FILE, model_card
 
     folder = BUNDLED / name
     task = str(read_json(folder / CONFIG_FILE)["task"])
@@ -66,7 +66,7 @@ def describe(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "task": task,
-        "what": (get_task(task).model.__doc__ or "").split("\n")[0],
+        "what": model_card(name).split("\n\n")[1].replace("\n", " ").split(". ")[0] + ".",
         "data": data_of(record) if record else "",
         "scores": _main_scores(record.metrics) if record else {},
         "bytes": (folder / WEIGHTS_FILE).stat().st_size,
@@ -81,7 +81,7 @@ def data_of(record: Record) -> str:
 
 def _main_scores(metrics: dict[str, float]) -> dict[str, float]:
     """The scores of whole splits, without those of their parts and the loss."""
-    from ..io.records import is_fraction
+    from ..io.records import is_fraction, is_validation
 
-    whole = [name for name in metrics if is_fraction(name) and "/" not in name]
+    whole = [name for name in metrics if is_fraction(name) and not is_validation(name) and "/" not in name]
     return {name: metrics[name] for name in whole if not any(name.startswith(f"{other} ") for other in whole)}

@@ -68,6 +68,10 @@ def _call(layer: Callable[..., Any], *states: Any, again: bool) -> Any:
 def recompute(model: nn.Module, what: str) -> None:
     """Say what the backward pass of a model computes again instead of keeping it: the same numbers in less memory.
 
+    Args:
+        model: any module with encoders or decoders of this library in it.
+        what: "nothing", or one of these:
+
     "hidden"  the hidden layers of the feed-forward networks, and norms: about half of what training keeps, for the time
               of a product and two norms a layer
     "layers"  all but the states between layers, for the time of one more forward pass

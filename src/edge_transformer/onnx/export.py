@@ -148,6 +148,6 @@ def _onnxruntime() -> Any:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "an ONNX file needs onnx, onnxscript and onnxruntime: pip install 'edge-transformer[export]'"
+            "an ONNX file needs onnx, onnxscript and onnxruntime: pip install '.[export]' in a clone"
         ) from error
     return onnxruntime

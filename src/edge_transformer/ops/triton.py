@@ -32,7 +32,7 @@ def _find() -> str | None:
     """Why Triton cannot be imported; None where it can. It is not imported for that."""
     spec = importlib.util.find_spec("triton")
     installed = spec is not None and spec.origin is not None  # no mere folder of that name
-    return None if installed else "Triton is not installed; pip install 'edge-transformer[gpu]'"
+    return None if installed else "Triton is not installed; pip install '.[gpu]' in a clone"
 
 
 _MISSING = _find()  # once and here, not at first use: torch.compile cannot trace the search

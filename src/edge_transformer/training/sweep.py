@@ -362,6 +362,6 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise UserError("a search needs Optuna: pip install 'edge-transformer[sweep]'") from error
+        raise UserError("a search needs Optuna: pip install '.[sweep]' in a clone") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -59,8 +59,10 @@ class TensorBoard:
 def check_tracker(name: str, out: str | Path | None) -> None:
     """Refuse a tracker that is not known, not installed, or has no folder to write to."""
     if name not in TRACKERS:
-        raise UserError(f"--track {name}: unknown; known is {', '.join(TRACKERS)}; a callback serves other trackers")
+        raise UserError(
+            f"--track {name}: unknown tracker; known: {', '.join(TRACKERS)}. For others, give et.train a callback"
+        )
     if out is None:
         raise UserError(f"--track {name}: found no folder of the run; expected one to write to: give `out`")
     if find_spec("tensorboard") is None:
-        raise UserError(f"--track {name}: is not installed: pip install 'edge-transformer[track]'")
+        raise UserError(f"--track {name}: TensorBoard is not installed; pip install '.[track]' in a clone")

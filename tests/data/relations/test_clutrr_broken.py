@@ -210,7 +210,7 @@ def test_folders_that_hold_no_data(tmp_path: Path) -> None:
         read_clutrr(tmp_path)
     with pytest.raises(UserError, match=r"found no \*test\.csv; expected a CLUTRR folder with test files"):
         read_clutrr(tmp_path, training=False)
-    with pytest.raises(UserError, match=r"train\.csv: no such folder"):
+    with pytest.raises(UserError, match=r"train\.csv: found a file; expected a CLUTRR folder"):
         read_clutrr(tmp_path / "train.csv")
 
 
