@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from documents import ROOT, text_of
+from edge_transformer.ops.private import TESTED
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 PROJECT = tomllib.loads(text_of("pyproject.toml"))["project"]
@@ -64,6 +65,7 @@ def test_every_declared_python_and_the_oldest_pytorch_are_tested() -> None:
     torch = [entry["torch"] for entry in jobs["torch"]["strategy"]["matrix"]["include"]]
     pinned = re.findall(r"^torch==(\S+)", text_of("constraints.txt"), flags=re.MULTILINE)
     assert torch == [f"=={oldest}.0", f">={pinned[0]}"]
+    assert (oldest, pinned[0].rpartition(".")[0]) == TESTED
 
 
 def test_wheels_are_built_once_a_platform_and_tried_out() -> None:
