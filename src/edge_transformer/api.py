@@ -120,7 +120,8 @@ def train(
     preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
     run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
     hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
-    check_tracker(track, out)
+    if track is not None:
+        check_tracker(track, out)
     if out is not None:
         check_folder("--out", out)
     with ExitStack() as stack:

@@ -13,7 +13,6 @@ import command_line
 from edge_transformer.bench import Bench
 from edge_transformer.bench.tables import tables
 from edge_transformer.ops import native
-from edge_transformer.tasks.base import model_card
 
 TINY = ["--size", "1,4,8,2", "--seconds", "0"]
 run = partial(command_line.run, columns=160)
@@ -42,17 +41,6 @@ def test_info_as_json() -> None:
     assert machine["torch"] == torch.__version__
     assert set(machine["engines"]) == {"einsum", "blocked", "native", "triton"}
     assert set(machine["auto"]) == {"CPU float32", "CPU bfloat16", "CUDA float32"}
-
-
-def test_info_shows_the_card_and_the_record_of_a_bundled_model() -> None:
-    assert "bundled models: clutrr-small, cogs-small" in run("info")[1]
-    code, out, err = run("info", "cogs-small")
-    assert (code, err) == (0, "")
-    assert out == model_card("cogs-small")
-    assert json.loads(run("info", "cogs-small", "--json")[1])["preset"] == "cogs/best"
-    code, out, err = run("info", "huge")
-    assert (code, out) == (2, "")
-    assert "huge: no bundled model; expected one of clutrr-small, cogs-small" in err
 
 
 def test_bench_prints_and_writes_the_same(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import command_line
 from command_line import Result, refused, run, scores
 from edge_transformer.io.records import read_record
-from edge_transformer.tasks.base import BUNDLED, bundled_models
+from edge_transformer.tasks.base import BUNDLED, bundled_models, model_card
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 families, trained = command_line.families, command_line.trained  # the fixtures
@@ -29,6 +29,12 @@ def test_every_bundled_model_is_listed_with_its_scores_and_size() -> None:
         assert model["what"].endswith(".")
         assert f"{100 * list(model['scores'].values())[-1]:.1f}" in shown.out
         assert f" {model['name']}\n" in shown.out  # the command that asks it
+
+
+def test_one_model_shows_its_card_and_its_record() -> None:
+    assert run("models", "cogs-small").out == model_card("cogs-small")
+    assert json.loads(run("models", "cogs-small", "--json").out)["preset"] == "cogs/best"
+    assert refused("models", "huge") == "huge: no bundled model; expected one of clutrr-small, cogs-small"
 
 
 @pytest.mark.parametrize("name", bundled_models())

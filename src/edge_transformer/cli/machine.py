@@ -19,29 +19,17 @@ from ..io.process import MAX_THREADS
 out = Console(highlight=False)
 
 
-def info(
-    model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="Print the model card of this bundled model instead.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; of a model, its record.")] = False,
-) -> None:
-    """Describe this machine: versions, cores, GPUs, which engines run. Or a bundled model: its data, licence, scores.
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Describe this machine: versions, cores, GPUs, and which engines run.
 
     Examples:
 
     - `edge-transformer info`
 
     - `edge-transformer info --json`
-
-    - `edge-transformer info clutrr-small`
     """
     from ..bench.machine import describe
-    from ..tasks.base import BUNDLED, RECORD_FILE, bundled_models, model_card
 
-    if model is not None:
-        card = model_card(model)
-        print((BUNDLED / model / RECORD_FILE).read_text(encoding="utf-8") if as_json else card, end="")
-        return
     machine = describe()
     if as_json:
         print(json.dumps(machine.to_dict(), indent=2))
@@ -59,7 +47,6 @@ def info(
     out.print(table)
     for kind, taken in machine.auto.items():
         print(f'engine="auto" on {kind}: {taken or "there is no such device"}')
-    print(f"bundled models: {', '.join(bundled_models())}")
 
 
 def bench(

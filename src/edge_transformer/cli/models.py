@@ -1,4 +1,4 @@
-"""The command `models`: the bundled models and their recorded scores."""
+"""The command `models`: the bundled models, their recorded scores and their model cards."""
 
 from __future__ import annotations
 
@@ -17,17 +17,27 @@ if TYPE_CHECKING:
 HOW = {"relations": "predict", "graphs": "parse --model", "trees": "parse --model", "seq2seq": "translate"}
 
 
-def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the bundled models: what each does, how it scored and how large it is.
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Print the model card of this bundled model.", show_default="list them all")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; of one model, its record.")] = False,
+) -> None:
+    """List the bundled models: what each does, how it scored and how large it is. Or print the card of one: its data,
+    licence, scores and limits.
 
     Examples:
 
     - `edge-transformer models`
 
-    - `edge-transformer models --json`
+    - `edge-transformer models clutrr-small`
     """
-    from ..tasks.base import bundled_models
+    from ..tasks.base import BUNDLED, RECORD_FILE, bundled_models, model_card
 
+    if name is not None:
+        card = model_card(name)
+        print((BUNDLED / name / RECORD_FILE).read_text(encoding="utf-8") if as_json else card, end="")
+        return
     described = [describe(name) for name in bundled_models()]
     if as_json:
         print(json.dumps(described, indent=2))
@@ -41,7 +51,7 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     out.print(table)
     for model in described:
         print(f"edge-transformer {HOW[model['task']]} {model['name']}")
-    print('In Python: et.load("NAME"). All scores: edge-transformer evaluate NAME')
+    print('In Python: et.load("NAME"). Data, licence, all scores: edge-transformer models NAME')
 
 
 def describe(name: str) -> dict[str, Any]:

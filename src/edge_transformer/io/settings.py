@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..errors import UserError
+from ..errors import UserError, suggestion
 
 Settings = TypeVar("Settings")
 
@@ -70,9 +69,8 @@ def from_dict(cls: type[Settings], values: Mapping[str, Any], where: str = "") -
 def unknown_setting(name: Any, known: Iterable[str]) -> str:
     """What an error says of a name that is not known: the nearest one that is, and all of them."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]}? Known" if near else "known"
-    return f"unknown setting {name!r}; {hint} are {', '.join(names)}"
+    near = suggestion(name, names)
+    return f"unknown setting {name!r}{f'{near} Known' if near else '; known'} are {', '.join(names)}"
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

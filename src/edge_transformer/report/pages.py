@@ -416,9 +416,11 @@ def _mean(row: Row, value: Callable[[Record], float | None], digits: int = 1) ->
 
 
 def _runs(scores: Iterable[Score | Row | None], what: str) -> str:
-    """How many runs the first has that says it."""
-    runs = next((score.runs for score in scores if score and score.runs), None)
-    return NOTHING if runs is None else f"{runs} {what}{'s' * (runs != 1)}"
+    """How many runs they have, where they say it: "2 seeds", or "1 to 2 seeds"."""
+    runs = sorted({score.runs for score in scores if score and score.runs})
+    if not runs:
+        return NOTHING
+    return f"{f'{runs[0]} to ' * (len(runs) > 1)}{runs[-1]} {what}{'s' * (runs[-1] != 1)}"
 
 
 def _paragraphs(*parts: str) -> str:

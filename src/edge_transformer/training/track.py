@@ -56,10 +56,8 @@ class TensorBoard:
             self._writer.close()
 
 
-def check_tracker(name: str | None, out: str | Path | None) -> None:
+def check_tracker(name: str, out: str | Path | None) -> None:
     """Refuse a tracker that is not known, not installed, or has no folder to write to."""
-    if name is None:
-        return
     if name not in TRACKERS:
         raise UserError(f"--track {name}: unknown; known is {', '.join(TRACKERS)}; a callback serves other trackers")
     if out is None:
