@@ -15,6 +15,7 @@ from edge_transformer import EdgeTransformer, EdgeTransformerConfig, Encoded
 from edge_transformer.nn import encoder as encoder_module
 from edge_transformer.nn.encoder import RECOMPUTE, recompute
 from edge_transformer.nn.layer import NORMS
+from edge_transformer.ops.attention import grouped_triangular_attention
 
 norms = pytest.mark.parametrize("norm", NORMS)
 
@@ -242,3 +243,14 @@ def test_groups_of_different_sizes_are_as_if_alone(options: dict[str, Any], agai
         torch.testing.assert_close(ours_gradient, their_gradient)
     with pytest.raises(ValueError, match=r"edges must be \[batch, n, n, dim=8\]"):
         model.encode_groups([groups[0], torch.zeros(1, 2, 3, 8)])
+
+
+@pytest.mark.parametrize("engine", ["auto", "blocked"])
+def test_groups_without_graphs(engine: str) -> None:
+    model = EdgeTransformer(EdgeTransformerConfig(dim=8, heads=2, layers=2), engine)
+    assert model.encode_groups([]) == []
+    edges = torch.randn(2, 3, 3, 8)
+    none, some = model.encode_groups([edges[:0], edges])
+    assert none.edges.shape == (0, 3, 3, 8)
+    torch.testing.assert_close(some.edges, model(edges))
+    assert grouped_triangular_attention(torch.zeros(0, 4, 2, 3), [], engine=engine).shape == (0, 2, 3)

@@ -14,6 +14,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from attention_cases import needs_kernels
 from edge_transformer import EdgeTransformer, EdgeTransformerConfig
 from edge_transformer.nn.decoder import EdgeSeq2Seq
+from edge_transformer.nn.encoder import recompute
 from edge_transformer.nn.layer import NORMS
 from seq2seq_cases import SOURCE_TOKENS, TARGET_TOKENS
 
@@ -127,3 +128,24 @@ def test_several_models_at_once(engine: str) -> None:
     empty, edges = copy.deepcopy(models[0]).to("meta"), numbers(2, 3, 3, DIM)
     found = vmap(lambda weights, buffers: functional_call(empty, (weights, buffers), (edges,)))(weights, buffers)
     same(found, torch.stack([model(edges) for model in models]))
+
+
+@every_engine
+def test_reading_pairs_of_each_graph(engine: str) -> None:
+    model, edges, pairs = make(engine), numbers(4, 3, 3, DIM), torch.randint(3, (4, 2, 2))
+    read_each = vmap(lambda edges, pairs: model.read(edges[None], pairs[None])[0])
+    same(read_each(edges, pairs), model.read(edges, pairs))
+    with pytest.raises(ValueError, match="pairs must name nodes from 0 to 2"):
+        read_each(edges, pairs + 3)
+
+
+@every_engine
+@ways
+@pytest.mark.parametrize("what", ["hidden", "layers"])
+def test_what_is_computed_again(engine: str, way: Way, what: str) -> None:
+    model, edges, tangent = make(engine), numbers(2, 3, 3, DIM), numbers(2, 3, 3, DIM)
+    expected = jvp(lambda edges: way(model, edges), (edges,), (tangent,))
+    recompute(model, what)
+    same(jvp(lambda edges: way(model, edges), (edges,), (tangent,)), expected)
+    with pytest.raises(ValueError, match=r'call recompute\(model, "nothing"\) first'):
+        grad(lambda edges: way(model, edges).sum())(edges)

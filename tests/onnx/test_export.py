@@ -14,7 +14,9 @@ import edge_transformer as et
 from command_line import refused, run
 from edge_transformer.nn.layer import EdgeTransformerConfig
 from edge_transformer.onnx import export as export_module
+from edge_transformer.onnx.engine import ScanEngine
 from edge_transformer.onnx.export import METADATA, ONNX_FORMAT, TOLERANCE
+from edge_transformer.ops.engine import Options
 from task_rows import CASES
 
 for name in ("onnx", "onnxscript", "onnxruntime"):
@@ -140,6 +142,21 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(et.UserError, match=r"model.pt: found a name that does not end with .onnx"):
         et.export(et.EdgeTransformer(TINY), tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("causal_from", Options(causal_from=1)),
+        ("edge_mask", Options(edge_mask=torch.ones(1, 2, 2, dtype=torch.bool))),
+        ("bias", Options(bias=torch.zeros(1, 1, 2, 2))),
+        ("dropout", Options(dropout_p=0.1)),
+    ],
+)
+def test_options_that_cannot_be_exported(name: str, options: Options) -> None:
+    q = torch.zeros(1, 2, 2, 1, 3)
+    with pytest.raises(ValueError, match=f"{name} cannot be exported to ONNX"):
+        ScanEngine().attend(q, q, q, q, options)
 
 
 def test_a_missing_package_and_a_bad_place_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

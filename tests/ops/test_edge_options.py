@@ -183,6 +183,16 @@ def test_without_any_pivot_output_is_zero_and_gradients_are_finite(engine: str, 
 
 
 @every_engine
+def test_the_lowest_number_as_a_bias_is_not_an_exclusion(engine: str) -> None:
+    values = torch.ones(1, 3, 3, 1, 2)
+    lowest = torch.full((1, 1, 3, 3), torch.finfo(torch.float32).min)
+    mask = torch.tensor([[True, True, False]])
+    out = triangular_attention(*[values] * 4, node_mask=mask, bias=(lowest, None), engine=engine)
+    torch.testing.assert_close(out[:, :2, :2], values[:, :2, :2])  # the weights of real pivots sum to 1
+    assert not out[:, 2].any()
+
+
+@every_engine
 @every_case
 def test_packed_parts_give_the_same(engine: str, case: Case) -> None:
     device = device_of(ENGINES[engine])

@@ -396,6 +396,40 @@ def test_per_sample_gradients_of_weights_with_dropout() -> None:
         same({name: each[at] for name, each in made.items()}, grad(total)(weights, x[at]))
 
 
+@needs_kernels
+@pytest.mark.parametrize("keep_hidden", [True, False])
+def test_samples_that_drop_differently_keep_what_they_dropped(keep_hidden: bool) -> None:
+    x, weight, *rest = network_inputs()
+    step = 1e-6 * torch.randn_like(weight)
+
+    def total(x: Tensor, weight: Tensor) -> Tensor:
+        return feed_forward(x, weight, *rest, p=0.5, keep_hidden=keep_hidden).square().sum()
+
+    def each(function: Function, weight: Tensor) -> Tensor:
+        torch.manual_seed(5)
+        return vmap(function, in_dims=(0, None), randomness="different")(x, weight)
+
+    found = (each(grad(total, 1), weight) * step).sum((1, 2))
+    expected = (each(total, weight + step) - each(total, weight - step)) / 2
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
+
+
+@every_engine
+@every_form
+def test_vmap_over_no_samples(engine: str, form: str) -> None:
+    assert vmap(FORMS[form](engine))(draw(2)[:0]).shape == vmap(FORMS[form](engine))(draw(2))[:0].shape
+    x, *weights = network_inputs()
+    assert vmap(lambda x: feed_forward(x, *weights))(x[:0]).shape == (0, 3, 4)
+
+
+def test_a_network_that_ends_with_another_width() -> None:
+    x, weight1, bias1, _, _ = network_inputs()
+    given = x, weight1, bias1, numbers(3, 5), numbers(3)
+    same(feed_forward(*given), plain_network(*given))
+    places = tuple(range(5))
+    same(jacrev(feed_forward, places)(*given), jacrev(plain_network, places)(*given))
+
+
 # --- traced -----------------------------------------------------------------------------------------------------------
 
 

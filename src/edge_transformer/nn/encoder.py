@@ -14,7 +14,14 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import UserError, suggestion
-from .layer import EdgeTransformerConfig, EdgeTransformerLayer, FeedForward, StackConfig, gather_edges
+from .layer import (
+    EdgeTransformerConfig,
+    EdgeTransformerLayer,
+    FeedForward,
+    StackConfig,
+    gather_edges,
+    require_recomputing,
+)
 from .plain import may_be_skipped
 
 RECOMPUTE = ("nothing", "hidden", "layers")
@@ -53,6 +60,7 @@ class Stack(nn.Module):
 
 def _call(layer: Callable[..., Any], *states: Any, again: bool) -> Any:
     if again and torch.is_grad_enabled():
+        require_recomputing("layers")
         return checkpoint(layer, *states, use_reentrant=False)
     return layer(*states)
 
@@ -114,7 +122,10 @@ class Encoder(Stack, ABC):
             raise ValueError(f"pairs must be [batch={edges.shape[0]}, m, 2], but their shape is {list(pairs.shape)}")
         if torch.compiler.is_compiling():  # a trace knows no numbers: they are looked at when it runs
             torch._assert_async(((pairs >= 0) & (pairs < edges.shape[1])).all(), "pairs must name nodes of the graph")
-        elif pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
+            return
+        while torch._C._functorch.is_functorch_wrapped_tensor(pairs):  # the pairs of all samples, under vmap
+            pairs = torch._C._functorch.get_unwrapped(pairs)
+        if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < edges.shape[1]:
             raise ValueError(f"pairs must name nodes from 0 to {edges.shape[1] - 1}")
 
 
@@ -210,7 +221,7 @@ class EdgeTransformer(Encoder):
         but the triangles is computed for all of them at once.
         """
         layers = all(may_be_skipped(layer, EdgeTransformerLayer) for layer in self.layers)
-        if not layers or not may_be_skipped(self, EdgeTransformer):  # which may care for the shape of a graph
+        if not groups or not layers or not may_be_skipped(self, EdgeTransformer):  # may care for the shape of a graph
             return super().encode_groups(groups)
         for edges in groups:
             self._check(edges)

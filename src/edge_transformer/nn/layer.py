@@ -228,6 +228,17 @@ def _makes_new_tensors(module: nn.Module | None) -> bool:
     return module is not None and is_plain(module, nn.Linear)
 
 
+def require_recomputing(what: str) -> None:
+    """Refuse to compute things again where gradients are taken in a way that knows no such thing."""
+    if torch.compiler.is_compiling():
+        return
+    if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]
+        raise ValueError(
+            f"this model computes its {what} again in the backward pass, which torch.func.grad, vjp and jacrev cannot "
+            'do: call recompute(model, "nothing") first'
+        )
+
+
 class _Rule(NamedTuple):
     compute: Callable[[], Tensor]
     shape: torch.Size
@@ -414,6 +425,10 @@ class EdgeTransformerLayer(nn.Module):
         and so is what takes its result.
         """
         if getattr(self.feed_forward, "keep_hidden", True) or not plain or not is_plain(norm, nn.LayerNorm):
+            return nullcontext()
+        require_recomputing("hidden layers")
+        # A compiled program decides itself what it keeps; under vmap and jvp tensors have no place to know them by.
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return nullcontext()
         return kept_as_rule(normed, lambda: norm(edges))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +27,11 @@ class ScanEngine(Engine):
     def attend(self, q: Tensor, k: Tensor, v1: Tensor, v2: Tensor | None, options: Options) -> Tensor:
         from torch._higher_order_ops.scan import scan
 
-        for field in fields(options):
-            if field.name not in ("node_mask", "key") and getattr(options, field.name) != field.default:
-                raise ValueError(f"{field.name} cannot be exported to ONNX")
+        for name in ("causal_from", "edge_mask", "bias"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"{name} cannot be exported to ONNX")
+        if options.dropout_p:
+            raise ValueError("dropout cannot be exported to ONNX")
         mask, key_is_ij = options.node_mask, options.key == "ij"
         rows = [q, v1, *([k] if key_is_ij else [])]
         # Copies: the parts may lie in one tensor, and a scan takes no two views of one.

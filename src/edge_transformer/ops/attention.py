@@ -163,7 +163,8 @@ def grouped_triangular_attention(
         )
     options = Options(key=key, dropout_p=dropout_p)
     _check_options(options, parts.dtype)
-    return resolve_engine(engine, parts).attend_groups(parts, sizes, options)
+    chosen = resolve_engine(engine, parts)
+    return chosen.attend_groups(parts, sizes, options) if sizes else parts[:, 0]
 
 
 def check_engine(engine: str) -> None:

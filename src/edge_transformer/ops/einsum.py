@@ -60,8 +60,10 @@ def soft_max(scores: Tensor, left: Tensor | None, right: Tensor | None, allowed:
         allowed = present if allowed is None else allowed & present
     if allowed is None:
         return scores.softmax(dim=2)
-    # A finite filling keeps a row without any pivot free of NaN, and the product makes that row zero.
-    return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=2) * allowed
+    # Minus infinity, so that no bias is as low as what does not count. Zeros keep an edge without pivots free of NaN,
+    # and the product makes its weights zero.
+    scores = scores.masked_fill(~allowed, -torch.inf).masked_fill(~allowed.any(2, keepdim=True), 0)
+    return scores.softmax(dim=2) * allowed
 
 
 def allowed_triangles(

@@ -26,7 +26,7 @@ _HIDDEN_NUMBERS = 1 << 19  # of a part, for each thread: 2 MB
 def feed_forward(
     x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, p: float = 0.0, keep_hidden: bool = True
 ) -> Tensor:
-    """dropout(relu(x weight1^T + bias1)) weight2^T + bias2: `[..., dim] -> [..., dim]`.
+    """dropout(relu(x weight1^T + bias1)) weight2^T + bias2: `[..., dim] -> [..., len(bias2)]`.
 
     The hidden layer is most of what training keeps of it. Without `keep_hidden` the backward pass computes it again.
     """
@@ -34,7 +34,9 @@ def feed_forward(
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *weights))
     if has_kernels_for(x) and x.dtype == weight1.dtype and not torch.is_autocast_enabled("cpu"):
         keep = trained and keep_hidden
-        return _feed_forward(x.reshape(-1, x.shape[-1]), *weights, p, draw_seed(p), keep)[0].view_as(x)
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        out = _feed_forward(rows, *weights, p, draw_seed(p), keep)[0]
+        return out.view(*x.shape[:-1], len(bias2))
     if trained and not keep_hidden:
         return checkpoint(_plain, x, *weights, p, use_reentrant=False)
     return _plain(x, *weights, p)
@@ -52,10 +54,10 @@ def _rows_of_a_part(hidden: int) -> int:
     return max(1, wanted // whole_blocks) * whole_blocks
 
 
-def _room(x: Tensor, weight1: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def _room(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """For the output and, if it is to be kept, the hidden layer; `keep` is the last argument."""
-    rows, dim = x.shape
-    return x.new_empty(rows, dim), x.new_empty(rows if rest[-1] else 0, weight1.shape[0])
+    rows = x.shape[0]
+    return x.new_empty(rows, weight2.shape[0]), x.new_empty(rows if rest[-1] else 0, weight1.shape[0])
 
 
 @operator("feed_forward", device="cpu", fake=_room)
@@ -65,7 +67,7 @@ def _feed_forward(
     """The output and, if it is to be kept, the hidden layer; else nothing as the latter."""
     rows, width = x.shape[0], weight1.shape[0]
     part = _rows_of_a_part(width)
-    out, kept = _room(x, weight1, keep)
+    out, kept = _room(x, weight1, bias1, weight2, keep)
     room = kept if keep else x.new_empty(min(part, rows), width)
     for start in range(0, rows, part):
         here = slice(start, min(start + part, rows))
@@ -111,7 +113,7 @@ def _feed_forward_backward(
     kept = kept.contiguous()
     again = None if len(kept) == rows else x.new_empty(min(part, rows), width)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
-    dweight1, dweight2 = torch.zeros_like(weight1), torch.zeros_like(weight2)
+    dweight1, dweight2 = (weight.new_zeros(weight.shape) for weight in (weight1, weight2))
     dbias1 = weight1.new_zeros(width)
     room = x.new_empty(min(part, rows), width)
     for start in range(0, rows, part):

@@ -229,9 +229,9 @@ def vectorize(op: OpOverload, shared: Sequence[str] = (), sums: bool = False) ->
     """Let `torch.func.vmap` make the new dimension part of the batch, with which all tensors and results begin.
 
     Two arguments have names of their own: numbers `sizes` say what the batch consists of, and are repeated; `seed`
-    decides the dropout. Samples with one seed drop the same and are computed one after the other, and so are those
-    where one of the `shared` tensors differs, which belong to no row of the batch, and those of an operator that `sums`
-    over the batch. Samples with a seed each differ in what they drop, by the first of their seeds.
+    decides the dropout. Samples with dropout are computed one after the other, so that the same numbers drop in all
+    operators that get a sample's seed. So are those where one of the `shared` tensors differs, which belong to no row
+    of the batch, and those of an operator that `sums` over the batch.
     """
     names = _names(op)
 
@@ -240,8 +240,10 @@ def vectorize(op: OpOverload, shared: Sequence[str] = (), sums: bool = False) ->
         named = dict(zip(names, given, strict=True))
         for name, dim in dims.items():
             named[name] = named[name].movedim(dim, 0)
-        one_seed = named.get("seed") is not None and "seed" not in dims
-        if sums or one_seed or not dims.keys().isdisjoint(shared):
+        if not info.batch_size:
+            of_one = (value.new_empty(value.shape[1:]) if name in dims else value for name, value in named.items())
+            made = tuple(one.new_empty(0, *one.shape) for one in _several(_FAKES[op](*of_one)))
+        elif sums or named.get("seed") is not None or not dims.keys().isdisjoint(shared):
             samples = [
                 _several(op(*(value[at] if name in dims else value for name, value in named.items())))
                 for at in range(info.batch_size)
@@ -251,8 +253,6 @@ def vectorize(op: OpOverload, shared: Sequence[str] = (), sums: bool = False) ->
             for name, value in named.items():
                 if name == "sizes":
                     named[name] = list(value) * info.batch_size
-                elif name == "seed" and value is not None:
-                    named[name] = value[0]
                 elif isinstance(value, Tensor) and name not in shared:
                     value = value if name in dims else value.expand(info.batch_size, *value.shape)
                     named[name] = value.flatten(0, 1)
