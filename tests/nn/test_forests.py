@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import product
 
 import pytest
@@ -62,3 +64,13 @@ def test_long_sentences(size: int, seed: int) -> None:
 def test_scores_must_be_finite() -> None:
     with pytest.raises(ValueError, match="finite"):
         best_forests(torch.tensor([[[0.0, torch.inf], [0.0, 0.0]]]))
+
+
+def test_a_graph_model_answers_without_the_search() -> None:
+    program = """
+import sys
+import edge_transformer as et
+assert et.GraphParser.load("cogs-small").parse("A cat ran .").logical_form
+sys.exit(any(name.startswith("ufal") for name in sys.modules))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -139,6 +139,7 @@ def test_reading_pairs_of_each_graph(engine: str) -> None:
         read_each(edges, pairs + 3)
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.6"), reason="PyTorch 2.6 refuses forward mode in checkpoints")
 @every_engine
 @ways
 @pytest.mark.parametrize("what", ["hidden", "layers"])

@@ -6,6 +6,7 @@ runs `TestKernels`, with TRITON_INTERPRET=1. It needs about 10 ms for each step 
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import subprocess
@@ -46,10 +47,10 @@ from edge_transformer.ops.native import separate_forward
 from edge_transformer.ops.triton import TRITON, triton_backward, triton_forward
 
 ON_GPU = torch.cuda.is_available()
-INSTALLED = importlib.util.find_spec("triton") is not None
+INSTALLED = engine._MISSING is None
 DEVICE = "cuda" if ON_GPU else "cpu"
 SEED = torch.tensor([20211228], device=DEVICE)
-needs_triton = pytest.mark.skipif(not INSTALLED, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(not INSTALLED, reason=str(engine._MISSING))
 without_gpu = pytest.mark.skipif(ON_GPU, reason="the kernels run on the GPU of this machine")
 
 
@@ -85,6 +86,15 @@ def test_a_missing_triton_is_no_error_until_it_is_needed(monkeypatch: pytest.Mon
     assert not TRITON.usable_for(part)
     with pytest.raises(ValueError, match=r'engine="triton" cannot be used: Triton is not installed'):
         triangular_attention(part, part, part, part, engine="triton")
+
+
+def test_an_old_triton_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: importlib.machinery.ModuleSpec(name, None, origin="x")
+    )
+    for version, reason in {"3.2.0": "Triton 3.2.0 is too old: 3.3 or newer is needed", "3.10.1": None}.items():
+        monkeypatch.setattr(engine.metadata, "version", lambda name, version=version: version)
+        assert engine._find() == reason
 
 
 @needs_triton

@@ -76,7 +76,7 @@ def describe(name: str) -> dict[str, Any]:
 def data_of(record: Record) -> str:
     """The data of a record: its name, with the benchmark where that is another."""
     name, corpus = record.data["name"], record.data.get("corpus")
-    return f"{corpus}'s {name}" if corpus and corpus != name else name
+    return f"{name}, in the form of {corpus}" if corpus and corpus != name else name
 
 
 def _main_scores(metrics: dict[str, float]) -> dict[str, float]:

@@ -302,7 +302,8 @@ class EdgeTransformerLayer(nn.Module):
         memory: Memory | None = None,
     ) -> Tensor:
         """All three steps, on edges that lie in one of the ways that `mix` lists."""
-        normed, *parts = self.project(edges)
+        parts = list(self.project(edges))
+        normed = parts.pop(0)
         # Taken out, and so not held here while `mix` computes the output: it is the largest tensor of the layer.
         update = self.mix(parts.pop(), node_mask=node_mask, causal_from=causal_from, sizes=sizes, memory=memory)
         return self.finish(edges, normed, update)

@@ -7,7 +7,7 @@ subclasses change what a call does: such modules are called.
 from __future__ import annotations
 
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as of_all
 from torch.overrides import has_torch_function
 
 
@@ -21,7 +21,16 @@ def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
 
 def may_be_skipped(module: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether whoever runs the steps of `kind.forward` does what a call of this module, or of a subclass, does."""
-    return is_unchanged(module, kind) and not _has_any_global_hook()
+    return is_unchanged(module, kind) and not _have_all_modules_hooks()
+
+
+def _have_all_modules_hooks() -> bool:
+    return bool(
+        of_all._global_forward_pre_hooks
+        or of_all._global_forward_hooks
+        or of_all._global_backward_pre_hooks
+        or of_all._global_backward_hooks
+    )
 
 
 def is_unchanged(module: nn.Module, kind: type[nn.Module]) -> bool:

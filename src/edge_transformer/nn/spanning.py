@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from ufal.chu_liu_edmonds import chu_liu_edmonds
 
 from ..errors import UserError
 
@@ -69,6 +68,8 @@ def _checked(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _spanning_tree(table: NDArray[np.float64]) -> Heads:
+    from ufal.chu_liu_edmonds import chu_liu_edmonds  # late: mostly the best heads are a tree, and need no search
+
     heads, _ = chu_liu_edmonds(table)
     return np.array(heads[1:], np.int64)
 
@@ -125,12 +126,10 @@ def are_forests(parents: Tensor) -> Tensor:
 
 
 def _best_forest(scores: Tensor) -> Tensor:
-    from ufal.chu_liu_edmonds import chu_liu_edmonds  # late: only who asks for forests needs this compiled package
-
     size = len(scores)
     table = np.full((size + 1, size + 1), -np.inf)  # node 0 is the root
     own = scores.detach().double().cpu().numpy()
     table[1:, 1:], table[1:, 0] = own, own.diagonal()
     np.fill_diagonal(table, -np.inf)
-    heads, _ = chu_liu_edmonds(table)
-    return torch.tensor([token if head == 0 else head - 1 for token, head in enumerate(heads[1:])])
+    heads = _spanning_tree(table).tolist()
+    return torch.tensor([token if head == 0 else head - 1 for token, head in enumerate(heads)])

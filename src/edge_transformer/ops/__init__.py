@@ -1,6 +1,10 @@
 """Numbers in, numbers out: triangular attention and the engines that compute it."""
 
-from .attention import ENGINES, triangular_attention
-from .engine import Engine, Options
+from .private import require_names
+
+require_names()
+
+from .attention import ENGINES, triangular_attention  # noqa: E402
+from .engine import Engine, Options  # noqa: E402
 
 __all__ = ["ENGINES", "Engine", "Options", "triangular_attention"]

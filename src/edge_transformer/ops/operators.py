@@ -128,7 +128,7 @@ def derive(op: OpOverload, plain: Plain, keep: Keep | None = None, differentiate
             if len(made) < returns:  # what is kept for the backward operator, which goes through plain code as well
                 made += tuple(torch.full_like(one, torch.nan) for one in _several(_FAKES[op](*given))[len(made) :])
             return made[0] if returns == 1 else made[:returns]
-        if torch.is_grad_enabled() and torch._C._any_requires_grad(*given):
+        if torch.is_grad_enabled() and any(map(_is_followed, given)):
             with ExitStack() as stack:
                 if torch._C._are_functorch_transforms_active():
                     # The dispatcher calls this for one level of torch.func at a time.
@@ -193,6 +193,10 @@ def _read(op: OpOverload, plain: Plain) -> dict[str, int]:
     """The arguments of an operator that plain code has as well, and their places."""
     parameters = inspect.signature(plain).parameters
     return {name: at for at, name in enumerate(_names(op)) if name in parameters}
+
+
+def _is_followed(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def has_tangent(value: Any) -> bool:

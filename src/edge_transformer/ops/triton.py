@@ -29,10 +29,20 @@ _INTERPRETED = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "
 
 
 def _find() -> str | None:
-    """Why Triton cannot be imported; None where it can. It is not imported for that."""
+    """Why Triton cannot be used; None where it can. It is not imported for that."""
     spec = importlib.util.find_spec("triton")
     installed = spec is not None and spec.origin is not None  # no mere folder of that name
-    return None if installed else "Triton is not installed; pip install '.[gpu]' in a clone"
+    if not installed:
+        return "Triton is not installed; pip install '.[gpu]' in a clone"
+    try:
+        return _too_old(metadata.version("triton"))
+    except metadata.PackageNotFoundError:  # builds have other names; the kernels ask the module itself
+        return None
+
+
+def _too_old(version: str) -> str | None:
+    old = tuple(map(int, version.split(".")[:2])) < _OLDEST
+    return f"Triton {version} is too old: {'.'.join(map(str, _OLDEST))} or newer is needed" if old else None
 
 
 _MISSING = _find()  # once and here, not at first use: torch.compile cannot trace the search
@@ -84,8 +94,8 @@ _NOT_SPECIALIZED = ("n", "causal_from", "drop_limit", "one", "size")  # no compi
 def _kernels() -> dict[str, Any]:
     """The kernels, tuned for the GPU when they first run for a size; plain ones if they are interpreted."""
     triton: Any = importlib.import_module("triton")
-    if tuple(map(int, triton.__version__.split(".")[:2])) < _OLDEST:
-        raise RuntimeError(f"Triton {triton.__version__} is too old: {'.'.join(map(str, _OLDEST))} or newer is needed")
+    if reason := _too_old(triton.__version__):
+        raise RuntimeError(reason)
     configs = [
         triton.Config({"ROWS": rows, "COLUMNS": columns, "STAGES": stages}, num_warps=warps, num_stages=stages)
         for rows, columns in _TILES
