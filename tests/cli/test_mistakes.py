@@ -66,7 +66,7 @@ def test_the_nearest_name_is_told(name: str, near: str, here: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("train relation --data families", "unknown task 'relation'; known are relations, graphs, trees, seq2seq; did"),
+        ("train relation --data families", "unknown task 'relation'; known are relations, graphs, trees, seq2seq"),
         ("predict clutrr-smal", "clutrr-smal: no such folder; expected a folder with config.json and model.safetens"),
         ("predict noise", "noise: found a file; expected a folder with config.json"),
         ("predict empty", "empty: found no config.json; expected the folder of a trained model"),
