@@ -230,7 +230,7 @@ def test_nonsense_files_are_refused(file: Path, changes: dict[str, Any], message
 
 def test_without_optuna_the_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UserError, match=r"pip install 'edge-transformer\[sweep\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[sweep\]' in a clone"):
         Search(Sweep.read(file), file.parent / "runs")
 
 
