@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..nn.layer import FeedForward, Triangles, TriangularAttention, mix_triangles
-from ..ops.attention import ENGINES
+from ..ops import attention
 from ..ops.engine import Engine, Options
 from ..ops.memory import Memory
 
@@ -90,7 +90,7 @@ def plain_operations(model: nn.Module) -> Iterator[None]:
     attentions = [module for module in model.modules() if isinstance(module, TriangularAttention)]
     networks = [module for module in model.modules() if isinstance(module, FeedForward)]
     before = [module.engine for module in attentions], [module.fused for module in networks]
-    ENGINES[ScanEngine.name] = ScanEngine()
+    attention.ENGINES[ScanEngine.name] = ScanEngine()
     for attention in attentions:
         attention.engine = ScanEngine.name
     for network in networks:
@@ -102,4 +102,4 @@ def plain_operations(model: nn.Module) -> Iterator[None]:
             attention.engine = engine
         for network, fused in zip(networks, before[1], strict=True):
             network.fused = fused
-        del ENGINES[ScanEngine.name]
+        del attention.ENGINES[ScanEngine.name]
