@@ -91,15 +91,15 @@ def plain_operations(model: nn.Module) -> Iterator[None]:
     networks = [module for module in model.modules() if isinstance(module, FeedForward)]
     before = [module.engine for module in attentions], [module.fused for module in networks]
     attention.ENGINES[ScanEngine.name] = ScanEngine()
-    for attention in attentions:
-        attention.engine = ScanEngine.name
+    for module in attentions:
+        module.engine = ScanEngine.name
     for network in networks:
         network.fused = False
     try:
         yield
     finally:
-        for attention, engine in zip(attentions, before[0], strict=True):
-            attention.engine = engine
+        for module, engine in zip(attentions, before[0], strict=True):
+            module.engine = engine
         for network, fused in zip(networks, before[1], strict=True):
             network.fused = fused
         del attention.ENGINES[ScanEngine.name]
