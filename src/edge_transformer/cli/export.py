@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..io.process import prepare_process
+from ..io.progress import bar
 from .options import RunArgument, ThreadsOption
 
 
@@ -23,5 +24,7 @@ def export(
     import edge_transformer as et
 
     prepare_process(threads)
-    for path in et.export(et.load(run), onnx):
+    with bar("exporting, and comparing with PyTorch"):
+        paths = et.export(et.load(run), onnx)
+    for path in paths:
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
