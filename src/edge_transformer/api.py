@@ -26,7 +26,9 @@ from .io.files import check_folder
 from .io.progress import bar, say, silent
 from .io.settings import unknown_setting
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
-from .training.config import NO_PRESET, Hardware, RunConfig, TrainConfig
+from .training.config import FITTED, NO_PRESET, Hardware, RunConfig, TrainConfig
+from .training.fit import TASKS as FITTED_TASKS
+from .training.fit import first_run, fitted_run, what_limited
 from .training.folder import SavedRun
 from .training.presets import SECTIONS, load_preset, preset_names
 from .training.track import TENSORBOARD_FOLDER, Callback, TensorBoard, check_tracker
@@ -87,6 +89,7 @@ def train(
     threads: int | None = None,
     recompute: str = "nothing",
     checkpoint_seconds: float = 60.0,
+    minutes: float | None = None,
     track: str | None = None,
     callback: Callback | None = None,
     **settings: Any,
@@ -97,7 +100,8 @@ def train(
         task: "relations", "graphs", "trees", "seq2seq", or a registered task.
         data: a folder; or rows by split, {"train": rows, "valid": rows, "test": rows}, with at least "train"; or
             training rows alone. A row is what `predict` takes, plus its answer.
-        preset: name of a preset, or a YAML file; TASK/cpu by default.
+        preset: name of a preset, or a YAML file. By default the settings of relations, node-labels and graph-labels
+            are fitted to the data; other tasks have TASK/cpu.
         valid: validation rows, scored during training.
         out: folder of the run; the same call resumes a stopped run. Without it, nothing stays on disk.
         seed: sets initial weights, row order and dropout.
@@ -107,6 +111,7 @@ def train(
         threads: CPU threads; all cores by default.
         recompute: what the backward pass recomputes to save memory: "nothing", "hidden" or "layers".
         checkpoint_seconds: time between checkpoints.
+        minutes: the most training time; 10 where settings are fitted to the data, else no limit.
         track: "tensorboard" writes losses, learning rates and scores to OUT/tensorboard; needs the extra `[track]`.
         callback: a function that gets a `TrainingStep` after each step, for other trackers. If it raises, the run
             stops after a checkpoint, and the same call goes on.
@@ -116,9 +121,7 @@ def train(
         The trained model. Its `record` has the scores, settings and minutes. Ctrl-C stops a run with an `out`: the
         model then `has_record` False, and the same call goes on. Without `out`, Ctrl-C has its usual effect.
     """
-    get_task(task)
-    preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
-    run = RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
+    run = planned_run(task, preset, settings | ({} if minutes is None else {"train.minutes": minutes}), seed)
     hardware = Hardware.of(device=device, precision=precision, threads=threads, recompute=recompute)
     if track is not None:
         check_tracker(track, out)
@@ -132,6 +135,10 @@ def train(
         rows = _read(run, data, valid)
         for note in rows.notes():
             say(f"note: {note}")
+        if run.preset == FITTED:
+            run, reasons = fitted_run(run, rows)
+            for reason in reasons:
+                say(reason)
         folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainer = Trainer(run, rows, folder, hardware, _command(run, rows, precision))
         stack.callback(trainer.release_folder)
@@ -150,12 +157,23 @@ def train(
         record = trainer.train(
             checkpoint_seconds if out is not None else float("inf"), resumable=out is not None, callbacks=callbacks
         )
+        if run.preset == FITTED and record is not None:
+            say(what_limited(trainer) or "")
         model = trainer.trained_model()
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:
             done = f"{trainer.step:,} of {trainer.total_steps:,} steps"
             say(f"stopped after {done}; run the same again to go on from {folder}")
     return model
+
+
+def planned_run(task: str, preset: str | None, settings: Mapping[str, Any], seed: int) -> RunConfig:
+    """The run that `train` would start; without a preset, as far as it is known before its data are read."""
+    get_task(task)
+    if preset in (None, FITTED) and task in FITTED_TASKS:
+        return first_run(task, _overrides(task, NO_PRESET, settings), seed)
+    preset = preset or (f"{task}/cpu" if f"{task}/cpu" in preset_names() else NO_PRESET)
+    return RunConfig.from_preset(task, preset, _overrides(task, preset, settings), seed)
 
 
 def evaluate(

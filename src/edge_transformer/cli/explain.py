@@ -53,7 +53,7 @@ def explain(
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer explain runs/relations-cpu-families-seed1 --figure why.svg`
     """
-    from ..data.relations.rows import read_graph_lines
+    from ..data.relations.fields import read_graph_lines
     from ..draw.style import FORMATS, write_figure
     from ..explain.figure import draw_explanation
     from ..explain.proof import MAX_NODES, check_model, explain_stories

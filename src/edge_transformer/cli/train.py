@@ -18,10 +18,13 @@ DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data."
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="Task: relations, graphs, trees or seq2seq.")],
+    task: Annotated[str, typer.Argument(help="Task: relations, node-labels, graph-labels, graphs, trees or seq2seq.")],
     data: DataOption,
     preset: Annotated[
-        str | None, typer.Option(help="A preset (`presets` lists them), or a YAML file.", show_default="TASK/cpu")
+        str | None,
+        typer.Option(
+            help="A preset (`presets` lists them), or a YAML file.", show_default="fitted to the data, or TASK/cpu"
+        ),
     ] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting, such as model.dim=64.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Sets initial weights, row order and dropout.")] = 1,
@@ -36,6 +39,10 @@ def train(
         str, typer.Option(help="Save memory: hidden or layers are recomputed in the backward pass.")
     ] = "nothing",
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Time between checkpoints.")] = 60.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="The most training time.", show_default="10 without a preset, else no limit"),
+    ] = None,
     track: Annotated[
         str | None, typer.Option(help="tensorboard: write losses and scores to OUT/tensorboard.", show_default="none")
     ] = None,
@@ -60,14 +67,11 @@ def train(
 
     from ..io.files import check_writable
     from ..io.records import append_record
-    from ..tasks.base import get_task
-    from ..training.config import RunConfig
     from ..training.presets import parse_changes
 
-    get_task(task)  # says which there are where there is no such task
     check_writable("--results", results)
-    settings = parse_changes(changes or [])
-    run = RunConfig.from_preset(task, preset or f"{task}/cpu", settings, seed)
+    settings = parse_changes(changes or []) | ({} if minutes is None else {"train.minutes": minutes})
+    run = et.api.planned_run(task, preset, settings, seed)
     folder = out_folder or Path("runs") / run.folder_name(data)
     model = et.train(
         task,

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from .graphs.rows import TokenGraph
 from .pairs.rows import Pair
-from .relations.rows import RelationRows, Story
+from .relations.rows import RelationRows, Story, Target
 from .trees.conllu import DependencySentence
 
 
@@ -41,7 +41,7 @@ class Facts:
 def describe(data: RelationRows) -> Facts:
     """Count everything."""
     relations = Counter(relation for story in data.train for relation in story.relations)
-    targets = Counter(story.target for story in data.train)
+    targets = Counter(shown(target) for story in data.train for _, target in story.questions)
     seen = {story.graph for story in data.train}
     splits: dict[str, Sequence[Story]] = {"train": data.train}
     if data.valid:
@@ -60,7 +60,9 @@ def describe(data: RelationRows) -> Facts:
                 nodes=(min(story.size for story in stories), max(story.size for story in stories)),
                 in_train=sum(story.graph in seen for story in stories),
                 unanswerable=sum(
-                    story.target not in targets or not relations.keys() >= set(story.relations) for story in stories
+                    any(shown(target) not in targets for _, target in story.questions)
+                    or not relations.keys() >= set(story.relations)
+                    for story in stories
                 ),
                 best=best_accuracy(stories),
             )
@@ -69,11 +71,18 @@ def describe(data: RelationRows) -> Facts:
     )
 
 
+def shown(target: Target) -> str:
+    """An answer as text: several labels with commas between them, a number rounded to one digit that counts."""
+    if isinstance(target, float):
+        return f"about {target:.0e}"
+    return ", ".join(sorted(target)) or "(no label)" if isinstance(target, tuple) else target
+
+
 def best_accuracy(stories: Sequence[Story]) -> float:
-    """The accuracy of answering each distinct graph with its most frequent target."""
+    """The accuracy of answering each distinct graph with its most frequent answers."""
     answers: dict[object, Counter[str]] = defaultdict(Counter)
     for story in stories:
-        answers[story.graph][story.target] += 1
+        answers[story.graph][" | ".join(shown(target) for _, target in story.questions)] += 1
     return sum(max(counts.values()) for counts in answers.values()) / len(stories)
 
 

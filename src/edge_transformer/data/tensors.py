@@ -1,9 +1,4 @@
-"""From rows to tensors: vocabularies, tables of rows, and batches without padding or repeated work.
-
-A training step takes a random batch of rows and groups them by graph size, so that no group needs padding. Equal graphs
-are computed once, with one dropout mask, and weighted; `merge_equal=False` computes each. The loss of the batch is the
-sum over its groups.
-"""
+"""From rows to tensors: vocabularies, batches of row numbers, and tables of sentences without padding."""
 
 from __future__ import annotations
 
@@ -182,94 +177,6 @@ def batches_by_words(sizes: Tensor, words: int, seed: int, epoch: int) -> list[T
     ends = ((ends - number).cummax(0).values + number).clamp(min=number, max=len(sizes) - count + number)
     batches = order.tensor_split(ends[:-1])
     return [batches[place] for place in torch.randperm(count, generator=generator).tolist()]
-
-
-@dataclass(frozen=True)
-class GraphBatch:
-    """Graphs of one size, each with a query, and how many rows have which answer."""
-
-    labels: Tensor  # (G, n, n) edge labels
-    query: Tensor  # (G, 2)
-    counts: Tensor  # (G, answers) rows of the batch with this graph and answer
-    row_graph: Tensor  # (R,) for each row, its graph in this batch
-    rows: Tensor  # (R,) the row numbers
-
-    def to(self, device: torch.device) -> GraphBatch:
-        """The same batch on another device."""
-        return GraphBatch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
-
-
-@dataclass(frozen=True)
-class _GraphsOfOneSize:
-    labels: Tensor  # (G, n, n), stored small
-    query: Tensor  # (G, 2)
-
-
-class GraphTable:
-    """Rows of labelled graphs with a query edge and an answer; each distinct graph is stored once."""
-
-    def __init__(self, answers: int) -> None:
-        self.answers = answers
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._graphs: dict[int, list[tuple[list[tuple[int, int, int]], tuple[int, int]]]] = {}
-        self._rows: list[tuple[int, int, int]] = []  # (size, graph, answer)
-        self._tables: dict[int, _GraphsOfOneSize] | None = None
-
-    def add(self, size: int, edges: list[tuple[int, int, int]], query: tuple[int, int], answer: int) -> None:
-        """Add a row. `edges` are (from, to, label) in any order."""
-        key = (size, frozenset(edges), query)
-        graphs = self._graphs.setdefault(size, [])
-        if key not in self._numbers:
-            self._numbers[key] = len(graphs)
-            graphs.append((edges, query))
-        self._rows.append((size, self._numbers[key], answer))
-        self._tables = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def distinct(self) -> int:
-        """The number of distinct graphs."""
-        return len(self._numbers)
-
-    def batches(
-        self, rows: Tensor | None = None, max_edges: int | None = None, merge_equal: bool = True
-    ) -> Iterator[GraphBatch]:
-        """These rows (all by default) as batches of equal size, at most about `max_edges` edges each."""
-        tables = self._tables = self._tables or self._build()
-        rows = torch.arange(len(self)) if rows is None else rows
-        sizes = self._sizes[rows]
-        for size, table in tables.items():
-            of_size = rows[sizes == size]
-            if not len(of_size):
-                continue
-            graphs, row_graph = self._graph_of_row[of_size], torch.arange(len(of_size))
-            if merge_equal:
-                graphs, row_graph = graphs.unique(return_inverse=True)
-            step = len(graphs) if max_edges is None else max(1, max_edges // size**2)
-            for start in range(0, len(graphs), step):
-                chosen = graphs[start : start + step]
-                within = (row_graph >= start) & (row_graph < start + step)
-                yield self._batch(table, chosen, of_size[within], row_graph[within] - start)
-
-    def _batch(self, table: _GraphsOfOneSize, graphs: Tensor, rows: Tensor, row_graph: Tensor) -> GraphBatch:
-        counts = torch.zeros(len(graphs), self.answers)
-        counts.index_put_((row_graph, self.answer[rows]), torch.ones(len(rows)), accumulate=True)
-        return GraphBatch(table.labels[graphs].long(), table.query[graphs], counts, row_graph, rows)
-
-    def _build(self) -> dict[int, _GraphsOfOneSize]:
-        columns = torch.tensor(self._rows, dtype=torch.long).reshape(-1, 3)
-        self._sizes, self._graph_of_row, self.answer = columns.unbind(1)
-        tables = {}
-        for size, graphs in sorted(self._graphs.items()):
-            labels = torch.zeros(len(graphs), size, size, dtype=torch.int32)
-            edge = [(number, *edge) for number, (edges, _) in enumerate(graphs) for edge in edges]
-            if edge:
-                number, start, end, label = torch.tensor(edge).unbind(1)
-                labels[number, start, end] = label.int()
-            tables[size] = _GraphsOfOneSize(labels, torch.tensor([query for _, query in graphs]))
-        return tables
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from ..data.relations.augment import is_walk
 from ..data.relations.rows import Story, told_path
 from ..errors import UserError
 from ..tasks.base import TaskModel, answering
-from ..tasks.relations.model import labelled_edges
 from .claims import Explanation, Triangle
 from .proof import Derivation, TracedStories, check_model, equal_sizes, graph_labels, read_edges
 from .trace import run
@@ -111,8 +110,8 @@ def score(
 
     `seed` sets the random controls.
     """
-    relations = check_model(model)[0].relations
-    usable = [story for story in stories if story.proof and labelled_edges(story, relations) is not None]
+    schema = check_model(model)[0].schema
+    usable = [story for story in stories if story.proof and schema.edges(story) is not None]
     if not usable:
         raise UserError(
             f"explain: found no gold proofs in {len(stories)} rows; expected CLUTRR rows with a proof_state"

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.relations.rows import Story, graph_from_json
+from ..data.relations.fields import graph_from_json
+from ..data.relations.rows import Story
 from ..errors import UserError
 from ..nn.encoder import EdgeTransformer
 from ..nn.inputs import NULL_LABEL
 from ..tasks.base import TaskModel, answering
-from ..tasks.relations.model import RelationModel, labelled_edges
+from ..tasks.relations.model import RelationModel
 from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
 from .trace import trace
 
@@ -80,6 +81,8 @@ def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
     """Check that a model has triangles to show; returns it with its encoder."""
     if not isinstance(model, RelationModel):
         raise UserError(f"explain: found a {type(model).__name__}; expected a model that labels the query of a graph")
+    if model.schema.kind != "one":
+        raise UserError(f"explain: found a model whose answers are {model.schema.kind!r}; expected one label")
     if not isinstance(model.encoder, EdgeTransformer):
         kind = model.settings.get("kind")
         raise UserError(f"explain: found a model of kind {kind!r}; expected 'edge': only that one attends to triangles")
@@ -103,10 +106,12 @@ def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
     n = stories[0].size
     labels = torch.full((len(stories), n, n), NULL_LABEL)
     for number, story in enumerate(stories):
-        edges = labelled_edges(story, model.relations)
+        edges = model.schema.edges(story)
         if edges is None:
-            unknown = sorted(set(story.relations) - set(model.relations))
-            raise UserError(f"explain: found the relations {unknown}; the model knows {', '.join(model.relations)}")
+            raise UserError(f"explain: found {model.schema.unknown(story)}")
+        if not story.is_plain:
+            found = "several labels on an edge, several questions, labels or features of nodes, or absent edges"
+            raise UserError(f"explain: found {found}; expected one relation an edge and one query")
         for start, end, label in edges:
             labels[number, start, end] = label
     return labels.to(next(model.parameters()).device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -130,3 +131,17 @@ def collected_signals(which: Iterable[signal.Signals], once: bool = False) -> It
         yield received
     finally:
         restore()
+
+
+def free_memory() -> int | None:
+    """The bytes of memory that this process may still take; None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            values = dict(line.split(":", 1) for line in lines)
+        return 1024 * int(values["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # macOS: all there is
+    except (ValueError, OSError, AttributeError):
+        return None

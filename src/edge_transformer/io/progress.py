@@ -49,6 +49,10 @@ class Bar:
             self._progress.update(self._task, advance=self._waiting, note=self._note)
             self._waiting, self._drawn = 0, now
 
+    def set_total(self, total: int) -> None:
+        """Change what counts as all."""
+        self._progress.update(self._task, total=total)
+
 
 @contextmanager
 def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[Bar]:

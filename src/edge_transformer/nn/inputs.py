@@ -16,29 +16,62 @@ NULL_LABEL = 0  # the label of an edge that the graph does not have, self-edges 
 
 
 class LabelledGraphInput(nn.Module):
-    """A labelled graph: every edge starts as the embedding of its label.
+    """A labelled graph: every edge starts as the sum of the embeddings of its labels, plus its features by a matrix.
 
-    `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges. With
-    `inverse_edges` the way back along an edge has a label of its own, unless the graph has an edge there, and so have
-    self-edges.
+    `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges. A node's
+    labels and features are those of its self-edge. With `inverse_edges` the way back along an edge has labels of its
+    own, unless the graph has an edge there, and so have self-edges.
     """
 
-    def __init__(self, labels: int, dim: int, *, inverse_edges: bool = False) -> None:
+    def __init__(
+        self, labels: int, dim: int, *, inverse_edges: bool = False, node_features: int = 0, edge_features: int = 0
+    ) -> None:
         super().__init__()
         self.labels, self.inverse_edges = labels, inverse_edges
         self.embedding = nn.Embedding(2 * labels + 2 if inverse_edges else labels + 1, dim)
         nn.init.xavier_uniform_(self.embedding.weight)
+        self.node_features = nn.Linear(node_features, dim) if node_features else None
+        self.edge_features = nn.Linear(edge_features, dim, bias=False) if edge_features else None
 
-    def forward(self, labels: Tensor) -> Tensor:
-        """`[batch, n, n]` label numbers -> `[batch, n, n, dim]`."""
-        if labels.dim() != 3 or labels.shape[1] != labels.shape[2]:
-            raise ValueError(f"labels must be [batch, n, n], but their shape is {list(labels.shape)}")
+    def forward(
+        self, labels: Tensor, node_features: Tensor | None = None, edge_features: Tensor | None = None
+    ) -> Tensor:
+        """`[batch, n, n]` label numbers, or `[batch, n, n, m]` if pairs have up to m, 0 as padding -> `[..., dim]`.
+
+        `node_features` are `[batch, n, f]`, `edge_features` `[batch, n, n, f]`.
+        """
+        if labels.dim() not in (3, 4) or labels.shape[1] != labels.shape[2]:
+            raise ValueError(
+                f"labels must be [batch, n, n] or [batch, n, n, m], but their shape is {list(labels.shape)}"
+            )
         if self.inverse_edges:
-            back = labels.transpose(1, 2)
-            inverse = torch.where(back != NULL_LABEL, back + self.labels, back)
-            itself = torch.eye(labels.shape[1], dtype=labels.dtype, device=labels.device) * (2 * self.labels + 1)
-            labels = torch.where(labels != NULL_LABEL, labels, torch.maximum(inverse, itself))
-        return self.embedding(labels)
+            labels = self._with_inverse(labels)
+        edges = self.embedding(labels)  # (B, n, n, dim) or (B, n, n, m, dim)
+        if labels.dim() == 4:
+            used = labels != NULL_LABEL
+            used[..., 0] = True  # a pair without labels has the null label once
+            edges = (edges * used[..., None]).sum(3)
+        if (node_features is None) != (self.node_features is None) or (edge_features is None) != (
+            self.edge_features is None
+        ):
+            raise ValueError("features must be given if and only if the input was made for them")
+        if self.edge_features is not None:
+            edges = edges + self.edge_features(edge_features)
+        if self.node_features is not None:
+            itself = torch.eye(labels.shape[1], dtype=edges.dtype, device=edges.device)[..., None]  # (n, n, 1)
+            edges = edges + itself * self.node_features(node_features)[:, :, None]
+        return edges
+
+    def _with_inverse(self, labels: Tensor) -> Tensor:
+        back = labels.transpose(1, 2)
+        inverse = torch.where(back != NULL_LABEL, back + self.labels, back)
+        itself = torch.eye(labels.shape[1], dtype=labels.dtype, device=labels.device) * (2 * self.labels + 1)
+        if labels.dim() == 3:
+            return torch.where(labels != NULL_LABEL, labels, torch.maximum(inverse, itself))
+        first = torch.zeros(labels.shape[3], dtype=labels.dtype, device=labels.device)
+        first[0] = 1
+        told = (labels != NULL_LABEL).any(-1, keepdim=True)
+        return torch.where(told, labels, torch.maximum(inverse, itself[..., None] * first))
 
 
 class TokenSequenceInput(nn.Module):

@@ -153,6 +153,21 @@ def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
+@dataclass(frozen=True)
+class DataFacts:
+    """What settings are fitted to, where nobody chose any."""
+
+    rows: int  # training rows
+    valid_rows: int
+    distinct: int  # distinct graphs among the training rows
+    mean_size: float  # nodes of a training row
+    largest: int  # nodes of the largest row of all
+    longest: int  # edges between the nodes of a question, at the most
+    labels: int  # of edges and nodes
+    classes: int  # labels to choose from
+    questions: int  # of all training rows
+
+
 class TaskData(ABC):
     """The rows of a task, as the training loop needs them.
 
@@ -218,6 +233,10 @@ class TaskData(ABC):
         """Remarks on these data that a user should read before training or scoring."""
         return []
 
+    def facts(self) -> DataFacts | None:
+        """What settings are fitted to where no preset is named; None if the task has no such settings."""
+        return None
+
     # --- training -----------------------------------------------------------------------------------------------------
 
     @property
@@ -269,6 +288,16 @@ class TaskData(ABC):
         """How many rows `evaluate_midway` reports progress on."""
         return self.evaluation_rows()
 
+    def choice(self, scores: Mapping[str, float]) -> tuple[float, float] | None:
+        """The score among those of `evaluate_midway` by which training keeps its best weights, and its error.
+
+        The greater the better. None if there are no validation rows.
+        """
+        return None
+
+    def calibrate(self, model: TaskModel, device: torch.device) -> None:  # noqa: B027 - optional
+        """Fit what is fitted after training, such as the temperature of probabilities, on validation rows."""
+
 
 def encoder_config(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> Any:
     """The checked configuration of the encoder that a preset's `model:` section describes."""
@@ -314,6 +343,8 @@ class Task(NamedTuple):
 # The data and model classes as "module:class", imported at first use.
 _PLACES = {
     "relations": (".relations.data:RelationData", ".relations.model:RelationModel"),
+    "node-labels": (".relations.data:NodeLabelData", ".relations.model:NodeLabelModel"),
+    "graph-labels": (".relations.data:GraphLabelData", ".relations.model:GraphLabelModel"),
     "graphs": (".graphs.data:GraphData", ".graphs.model:GraphParser"),
     "trees": (".trees.data:TreeData", ".trees.model:TreeParser"),
     "seq2seq": (".seq2seq.data:Seq2SeqData", ".seq2seq.model:Translator"),

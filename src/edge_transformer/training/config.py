@@ -20,6 +20,7 @@ from .presets import SECTIONS, load_preset, override, yaml_value
 DEFAULT_PRECISION = "32-true"
 MAX_SEED = 2**32 - 1  # PyTorch's generator on the CPU uses no more bits
 NO_PRESET = "none"  # the name of a run without a preset
+FITTED = "fitted"  # the name of a run whose settings are fitted to its data
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,19 @@ class TrainConfig:
     # "random" | "length": rows of similar size, for speed | "words": the same, with batch_size in words
     batches: str = "random"
     steps: int | None = None  # the most training steps, if the epochs have more
+    minutes: float | None = None  # the most training time; where it is short, the run has fewer steps
+    patience: int | None = None  # scores of the validation rows without a better one before training stops
+    keep: str = "last"  # which weights to keep: "last" | "best" on the validation rows
 
     def __post_init__(self) -> None:
         require_positive(self, "epochs", "batch_size", "evaluate_every")
         require_choice(self, "optimizer", ("adam", "adamw"))
         require_choice(self, "batches", ("random", "length", "words"))
+        require_choice(self, "keep", ("last", "best"))
         require_fraction(self, "average")
-        if self.steps is not None:
-            require_positive(self, "steps")
+        for name in ("steps", "minutes", "patience"):
+            if getattr(self, name) is not None:
+                require_positive(self, name)
         for name in ("lr", "warmup_steps", "weight_decay", "clip"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
@@ -64,9 +70,17 @@ class RunConfig:
     @classmethod
     def from_preset(cls, task: str, preset: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
         """The run of a preset with overrides."""
+        values = {"task": task} if preset == NO_PRESET else load_preset(preset)
+        return cls.of(task, preset, values, overrides, seed)
+
+    @classmethod
+    def of(
+        cls, task: str, preset: str, values: Mapping[str, Any], overrides: Mapping[str, Any], seed: int
+    ) -> RunConfig:
+        """The run of settings in sections, with overrides; `preset` is the name of these settings."""
         if type(seed) is not int or not 0 <= seed <= MAX_SEED:
             raise UserError(f"seed: found {seed!r}; expected a whole number from 0 to {MAX_SEED}")
-        settings = override({"task": task} if preset == NO_PRESET else load_preset(preset), overrides)
+        settings = override(values, overrides)
         model = settings.get("model") or {}
         if "model.layers" in overrides and "model.min_layers" not in overrides and model.get("min_layers"):
             model["min_layers"] = min(model["min_layers"], model["layers"])  # of a preset with more layers
@@ -105,7 +119,8 @@ class RunConfig:
         """The arguments of `edge-transformer` for this run."""
         changes = [f"{name}={yaml_value(value)}" for name, value in self.overrides.items()]
         sets = [argument for change in changes for argument in ("--set", change)]
-        return ["train", self.task, "--data", str(data), "--preset", self.preset, *sets, "--seed", str(self.seed)]
+        preset = [] if self.preset == FITTED else ["--preset", self.preset]
+        return ["train", self.task, "--data", str(data), *preset, *sets, "--seed", str(self.seed)]
 
     def folder_name(self, data: str | Path) -> str:
         """A name for the run's folder, from its preset, data folder, overrides and seed."""

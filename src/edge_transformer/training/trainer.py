@@ -11,7 +11,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
@@ -33,6 +33,7 @@ from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
 from .track import Callback, TrainingStep
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM)
+STEPS_A_PLAN = 10  # steps between looks at the time
 
 
 class _ScoringStopped(Exception):
@@ -76,6 +77,10 @@ class Trainer:
         if self.config.steps is not None:
             self.total_steps = min(self.config.steps, self.total_steps)
         self.step = 0
+        self.planned_steps = self.total_steps  # before time or patience cut them
+        self.stopped_by = ""  # "minutes" or "patience", once they have
+        self.best: list[Tensor] = []  # weights with the best validation score
+        self.chosen: dict[str, float] = {}  # of these weights: "score", "error", "loss", "step"
         self.time = Stopwatch()
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
@@ -109,6 +114,7 @@ class Trainer:
                 if not self._scores_are_due():  # they are if a signal stopped scoring
                     self._train_step(shown)
                     self.time.stop()
+                    self._keep_to_time(shown)
                 scored = self._scores_are_due() and self._evaluate(stopped)
                 if scored and after_evaluation:
                     after_evaluation(self.history[-1])
@@ -145,6 +151,16 @@ class Trainer:
             if resumable and self.fabric.world_size == 1:  # alone, as other processes would not save with this one
                 self.save_checkpoint()
             raise
+
+    def _keep_to_time(self, shown: Bar) -> None:
+        """Plan fewer steps where the whole run would take more than its minutes."""
+        if self.config.minutes is None or self.step % STEPS_A_PLAN or self.fabric.world_size > 1:
+            return
+        spent = self.time.minutes  # scoring included
+        possible = max(self.step + 1, int(self.step * self.config.minutes / max(spent, 1e-9)))
+        if possible < self.total_steps:
+            self.total_steps, self.stopped_by = possible, "minutes"
+            shown.set_total(possible)
 
     def _scores_are_due(self) -> bool:
         """Whether the model must be scored after the last step, and has not been."""
@@ -255,17 +271,15 @@ class Trainer:
         scoring, as each waits for the others.
         """
         rows, evaluate = self.data.midway_rows, self.data.evaluate_midway
-        if self.step == self.total_steps:
+        last = self.step == self.total_steps
+        if last and self.config.keep == "best" and not self._keeps_best(stopped):
+            return False
+        if last:
+            self._calibrate()
             rows, evaluate = self.data.evaluation_rows, self.data.evaluate
-
-        def advance(count: int) -> None:
-            shown.advance(count)
-            if stopped and self.fabric.world_size == 1:
-                raise _ScoringStopped
-
         try:
             with self._scored_weights(), bar("scoring", rows()) as shown:
-                scores = evaluate(self.wrapped, self.device, advance)
+                scores = evaluate(self.wrapped, self.device, self._stopping(shown, stopped))
         except _ScoringStopped:
             return False
         finally:
@@ -278,8 +292,65 @@ class Trainer:
             epochs = -(-self.total_steps // self.batches_an_epoch)
             listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
             say(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
+        if not last:
+            self._choose(scores)
         self._write_status()
         return True
+
+    # --- the best weights ---------------------------------------------------------------------------------------------
+
+    def _choose(self, scores: Mapping[str, float]) -> None:
+        """Keep the weights that were just scored if they are the best; stop where none was better for long.
+
+        Scores within one error of the best count as equal to it, and the later weights are kept.
+        """
+        found = self.data.choice(scores)
+        if found is None or (self.config.patience is None and self.config.keep == "last"):
+            return
+        score, error = found
+        loss, chosen = scores.get("valid loss", math.inf), self.chosen
+        best = chosen.get("score", -math.inf)
+        if score >= best - chosen.get("error", 0.0):
+            with self._scored_weights():
+                self.best = [weight.detach().clone() for weight in self.model.parameters()]
+            chosen["step"] = self.step
+        if score > best:
+            chosen |= {"score": score, "error": error}
+        if score > best or loss < 0.98 * chosen.get("loss", math.inf) - 0.002:
+            chosen |= {"loss": min(loss, chosen.get("loss", math.inf)), "better": len(self.history)}
+        waited = len(self.history) - chosen.get("better", 0)
+        if self.config.patience is not None and waited >= self.config.patience and self.step < self.total_steps:
+            self.total_steps, self.stopped_by = self.step, "patience"
+
+    def _keeps_best(self, stopped: list[int]) -> bool:
+        """After the last step: score these weights too, then go back to the best ones; False if a signal came."""
+        if self.stopped_by != "patience":
+            try:
+                with self._scored_weights(), bar("scoring", self.data.midway_rows()) as shown:
+                    scores = self.data.evaluate_midway(self.wrapped, self.device, self._stopping(shown, stopped))
+            except _ScoringStopped:
+                return False
+            self._choose(scores)
+        _copy(self.best, self.model)
+        if self.averaged:
+            with torch.no_grad():
+                for average, weight in zip(self.averaged, self.best, strict=bool(self.best)):
+                    average.copy_(weight)
+        return True
+
+    def _calibrate(self) -> None:
+        with self._scored_weights():
+            self.data.calibrate(self.model, self.device)
+
+    def _stopping(self, shown: Bar, stopped: list[int]) -> Callable[[int], None]:
+        """Advances the bar; raises where a signal came, as several processes always finish scoring."""
+
+        def advance(count: int) -> None:
+            shown.advance(count)
+            if stopped and self.fabric.world_size == 1:
+                raise _ScoringStopped
+
+        return advance
 
     def _finish(self) -> Record:
         """Save the trained model and the record of the run."""
@@ -344,6 +415,7 @@ class Trainer:
         if self.fabric.global_rank == 0:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
             tensors |= {f"average.{number}": tensor for number, tensor in enumerate(self.averaged)}
+            tensors |= {f"best.{number}": tensor for number, tensor in enumerate(self.best)}
             tensors |= {f"random.{number}": state for number, state in enumerate(randoms)}
             for number, values in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
@@ -354,6 +426,9 @@ class Trainer:
                 "history": self.history,
                 "loss_sum": self.loss_sum,
                 "loss_weight": self.loss_weight,
+                "total_steps": self.total_steps,
+                "stopped_by": self.stopped_by,
+                "chosen": self.chosen,
             }
             save_checkpoint(self.folder.checkpoint, tensors, state)
         self._write_status()
@@ -362,7 +437,7 @@ class Trainer:
     def _load_checkpoint(self) -> None:
         path = self.folder.checkpoint
         tensors, state = load_checkpoint(path)
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "random": {}, "optimizer": {}}
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "best": {}, "random": {}, "optimizer": {}}
         try:
             for name, tensor in tensors.items():
                 part, _, rest = name.partition(".")
@@ -371,6 +446,7 @@ class Trainer:
             with torch.no_grad():
                 for number, weight in enumerate(self.averaged):
                     weight.copy_(parts["average"][str(number)])
+            self.best = [parts["best"][str(number)].to(self.device) for number in range(len(parts["best"]))]
             moments: dict[int, dict[str, Tensor]] = {}
             for name, tensor in parts["optimizer"].items():
                 weight_number, _, field = name.partition(".")
@@ -382,6 +458,8 @@ class Trainer:
             self.step, self.history = state["step"], state["history"]
             self.time.set(state["minutes"], state["cpu_minutes"])
             self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
+            self.total_steps, self.stopped_by = state["total_steps"], state["stopped_by"]
+            self.chosen = state["chosen"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
 

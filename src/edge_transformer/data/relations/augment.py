@@ -33,7 +33,7 @@ def augmented_stories(
     parts: Parts = {}
     for story in usable:
         if len(story.edges) > 1:
-            parts.setdefault((story.target, *_genders(story, story.query)), []).append(story)
+            parts.setdefault((story.label, *_genders(story, story.query)), []).append(story)
     kinship = Kinship.shown_by(usable)
     chance = random.Random(seed)
     made = (
@@ -98,7 +98,7 @@ def _without_contradictions(stories: Sequence[Story]) -> list[Story]:
     answers: dict[object, set[str]] = {}
     first: dict[object, Story] = {}
     for story in stories:
-        answers.setdefault(story.graph, set()).add(story.target)
+        answers.setdefault(story.graph, set()).add(story.label)
         first.setdefault(story.graph, story)
     return [
         story
@@ -115,7 +115,7 @@ def compositions(stories: Sequence[Story]) -> dict[tuple[str, str], str]:
     seen: dict[tuple[str, str], set[str]] = {}
     for story in stories:
         if len(story.edges) == 2 and is_walk(story):
-            seen.setdefault((story.relations[0], story.relations[1]), set()).add(story.target)
+            seen.setdefault((story.relations[0], story.relations[1]), set()).add(story.label)
     return {pair: next(iter(answers)) for pair, answers in seen.items() if len(answers) == 1}
 
 

@@ -19,13 +19,14 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_folder, no_text
 from ...io.files import replacing
-from .rows import MAX_NODES, SPLIT_PATTERNS, Fact, ProofStep, RelationRows, Story
+from .rows import SPLIT_PATTERNS, Fact, ProofStep, RelationRows, Story
 
 REQUIRED_COLUMNS = ("story_edges", "edge_types", "query_edge", "target")
 COLUMNS = (  # of the official files, in their order
     *("", "id", "story", "query", "text_query", "target", "text_target", "clean_story", "proof_state", "f_comb"),
     *("task_name", "story_edges", "edge_types", "query_edge", "genders", "syn_story", "node_mapping", "task_split"),
 )
+MAX_PEOPLE = 512  # of a story
 MAX_CELL = 1_000_000  # characters; a story is a few hundred
 
 
@@ -146,7 +147,7 @@ def _people(
         count = max(max(pair) for pair in (*edges, query)) + 1
         return tuple(str(node) for node in range(count)), ()
     people = [person.rsplit(":", 1) for person in cell.split(",")]
-    if any(len(person) != 2 for person in people) or len(people) > MAX_NODES:
+    if any(len(person) != 2 for person in people) or len(people) > MAX_PEOPLE:
         return None, ()
     genders = tuple(person[1] for person in people)
     return tuple(person[0] for person in people), genders if any(genders) else ()
@@ -194,7 +195,9 @@ def _literal(cell: str) -> Any:
 
 def _is_edge(pair: Any) -> bool:
     return (
-        isinstance(pair, tuple) and len(pair) == 2 and all(type(node) is int and 0 <= node < MAX_NODES for node in pair)
+        isinstance(pair, tuple)
+        and len(pair) == 2
+        and all(type(node) is int and 0 <= node < MAX_PEOPLE for node in pair)
     )
 
 
@@ -243,10 +246,10 @@ def _is_plain(story: Story) -> bool:
     facts = [fact for step in story.proof for fact in (step.conclusion, *step.premises)]
     nodes = {*story.query, *(node for edge in story.edges for node in edge)}
     nodes |= {node for start, _, end in facts for node in (start, end)}
-    texts = {story.target, *story.names, *story.relations, *story.genders, *(relation for _, relation, _ in facts)}
+    texts = {story.label, *story.names, *story.relations, *story.genders, *(relation for _, relation, _ in facts)}
     return (
         0 < len(story.edges) == len(set(story.edges)) == len(story.relations)
-        and len(set(story.names)) == story.size == len(story.genders) <= MAX_NODES
+        and len(set(story.names)) == story.size == len(story.genders) <= MAX_PEOPLE
         and nodes <= set(range(story.size))
         and story.needed is None
         and all(map(_is_plain_text, texts))
@@ -305,8 +308,8 @@ def _format_row(number: int, story: Story, split: str) -> list[str]:
         "id": f"{split}-{story.k}-{number}",
         "story": told,
         "query": repr((start, end)),
-        "target": story.target,
-        "text_target": repr([f"[{end}] is [{start}]'s {story.target}."]),
+        "target": story.label,
+        "text_target": repr([f"[{end}] is [{start}]'s {story.label}."]),
         "clean_story": told,
         "proof_state": f"[{proof}]",
         "f_comb": "-".join(story.relations),

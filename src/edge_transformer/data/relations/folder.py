@@ -12,31 +12,43 @@ from ...errors import UserError, no_folder
 from ...io.files import fingerprint
 from ...io.streams import counted, open_text
 from .clutrr import clutrr_files, read_clutrr, read_stories
-from .rows import SPLIT_PATTERNS, RelationRows, Story, read_graph_lines
+from .fields import read_graph_lines
+from .rows import SPLIT_PATTERNS, RelationRows, Story
 
 
 def read_folder(
-    folder: str | Path, progress: Callable[[int], None] | None = None, training: bool = True, testing: bool = True
+    folder: str | Path,
+    progress: Callable[[int], None] | None = None,
+    training: bool = True,
+    testing: bool = True,
+    asks: str = "pairs",
 ) -> RelationRows:
     """Read a folder of labelled graphs; `training` and `testing` say which rows to read and to require."""
     files = graph_files(folder, training, testing)
     if any(path.suffix == ".csv" for paths in files.values() for path in paths):
+        if asks != "pairs":
+            raise UserError(
+                f"{folder}: found CLUTRR's files, which ask for pairs of nodes; expected the task relations"
+            )
         return read_clutrr(folder, progress, training, testing)
     rows: dict[str, list[Story]] = {split: [] for split in files}
     needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
     for split in (*needed, "valid"):
-        rows[split] = [story for path in files[split] for story in _read_file(path, progress)]
+        rows[split] = [story for path in files[split] for story in _read_file(path, progress, asks)]
     for split in needed:
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
     return RelationRows.of_files(folder, files, rows)
 
 
-def read_valid(folder: str | Path, progress: Callable[[int], None] | None = None) -> tuple[str, list[Story]]:
+def read_valid(
+    folder: str | Path, progress: Callable[[int], None] | None = None, asks: str = "pairs"
+) -> tuple[str, list[Story]]:
     """The fingerprint of the validation files of a folder, and their stories."""
     files = valid_files(folder)
-    read = read_stories if files[0].suffix == ".csv" else _read_file
-    return fingerprint(files), [story for path in files for story in read(path, progress)]
+    if files[0].suffix == ".csv":
+        return fingerprint(files), [story for path in files for story in read_stories(path, progress)]
+    return fingerprint(files), [story for path in files for story in _read_file(path, progress, asks)]
 
 
 def valid_files(folder: str | Path) -> list[Path]:
@@ -48,9 +60,9 @@ def valid_files(folder: str | Path) -> list[Path]:
     raise UserError(f"{folder}: found neither *valid*.jsonl nor *valid*.csv; expected a folder with validation stories")
 
 
-def _read_file(path: Path, progress: Callable[[int], None] | None) -> list[Story]:
+def _read_file(path: Path, progress: Callable[[int], None] | None, asks: str = "pairs") -> list[Story]:
     with open_text(path) as lines:
-        return list(counted(read_graph_lines(lines, path, needs_target=True), progress))
+        return list(counted(read_graph_lines(lines, path, needs_target=True, asks=asks), progress))
 
 
 def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:

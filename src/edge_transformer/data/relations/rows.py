@@ -1,26 +1,18 @@
-"""Rows of relational data: a labelled graph and a query edge, as JSON, one a line.
-
-    {"edges": [["Ann", "daughter", "Lil"], ["Lil", "brother", "Bob"]], "query": ["Ann", "Bob"], "target": "son"}
-
-Nodes are texts or whole numbers. `target` is the answer; questions for a trained model have none. An optional `id`
-names the row, and comes back with the model's answer.
-"""
+"""Labelled graphs with questions: the rows of the tasks relations, graph-labels and node-labels."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UserError
 from ...io.files import fingerprint
-from ...io.streams import check_fields, read_json_lines, shown_field
-from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from .families import RELATIONS
 
+Pair = tuple[int, int]
+Target = str | tuple[str, ...] | float  # one label, several (or none), or a number
 Fact = tuple[int, str, int]  # (a, relation, c): c is a's relation
 
 
@@ -34,17 +26,33 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A labelled graph and a query edge. Nodes are numbered from 0."""
+    """A labelled graph, and what is asked about it. Nodes are numbered from 0."""
 
-    edges: tuple[tuple[int, int], ...]  # in the order of the story
+    edges: tuple[Pair, ...]  # in the order of the story; a pair may have several relations
     relations: tuple[str, ...]  # relations[e] is what edges[e][1] is to edges[e][0]
-    query: tuple[int, int]
-    target: str
+    query: Pair  # the first question: (i, i) asks for node i; not read where the whole graph is asked for
+    target: Target
     names: tuple[str, ...]  # one a node
     genders: tuple[str, ...] = ()  # "male" or "female", one a node; empty where not known
     proof: tuple[ProofStep, ...] = ()  # the query's step first, as in the official files; empty where not known
     needed: int | None = None  # how many edges the answer needs, where there are more
     id: Any = field(default=None, compare=False)  # of the row it was read from
+    more: tuple[tuple[Pair, Target], ...] = ()  # further questions about the same graph
+    node_labels: tuple[tuple[int, str], ...] = ()
+    absent: tuple[tuple[int, int, str], ...] = ()  # edges told to be absent
+    node_features: tuple[tuple[float, ...] | None, ...] = ()  # one a node, None where not given; or empty
+    edge_features: tuple[tuple[float, ...] | None, ...] = ()  # one an edge, None where not given; or empty
+
+    @property
+    def questions(self) -> tuple[tuple[Pair, Target], ...]:
+        """All questions with their answers, in their order."""
+        return ((self.query, self.target), *self.more)
+
+    @property
+    def label(self) -> str:
+        """The answer, where it is one label."""
+        assert isinstance(self.target, str), "this story has another kind of answer"
+        return self.target
 
     @property
     def k(self) -> int:
@@ -54,12 +62,21 @@ class Story:
     @property
     def graph(self) -> tuple[object, ...]:
         """What the model sees: stories with equal graphs differ in names and answers only."""
-        return self.size, frozenset(zip(self.edges, self.relations, strict=True)), self.query
+        edges = zip(self.edges, self.relations, self.edge_features or (None,) * len(self.edges), strict=True)
+        asked = tuple(pair for pair, _ in self.questions)
+        told = frozenset(self.node_labels), frozenset(self.absent), self.node_features
+        return self.size, frozenset(edges), asked, *told
 
     @property
     def size(self) -> int:
         """The number of nodes."""
         return len(self.names)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is a graph as CLUTRR has them: one relation an edge, one question, one label as answer."""
+        others = self.more, self.node_labels, self.absent, self.node_features, self.edge_features
+        return not any(others) and isinstance(self.target, str) and len(set(self.edges)) == len(self.edges)
 
 
 @dataclass(frozen=True)
@@ -90,96 +107,9 @@ class RelationRows:
         hashed = fingerprint(path for paths in files.values() for path in paths)
         return cls.of(Path(folder).resolve().name, hashed, rows)
 
-    @classmethod
-    def of_rows(cls, splits: Mapping[str, Sequence[Any]]) -> RelationRows:
-        """From rows in memory, as lists by split; "dev" is another name for "valid"."""
-        named = {"valid" if split == "dev" else split: split for split in splits}
-        for split in named.keys() - {"train", "test", "valid"}:
-            raise UserError(f"data: found the split {split!r}; expected train, test and valid")
-        rows = {
-            name: [graph_from_json(row, source, needs_target=True) for source, row in numbered(split, splits[split])]
-            for name, split in named.items()
-        }
-        return cls.of(IN_MEMORY, rows_fingerprint(splits), rows)
-
 
 SPLIT_PATTERNS = {"train": "train", "test": "test", "valid": "valid*"}
-MAX_NODES = 512
-FIELDS = ("edges", "query", "target", "id")
 UNKNOWN_TARGET = ""
-
-
-def read_graph_lines(
-    lines: Iterable[str],
-    source: str | Path,
-    needs_target: bool = False,
-    known: Collection[str] | None = None,
-    max_nodes: int = MAX_NODES,
-) -> Iterator[Story]:
-    """Read labelled graphs from lines of JSON; blank lines are skipped. See `graph_from_json`."""
-    for number, value in read_json_lines(lines, source):
-        yield graph_from_json(value, source, number, needs_target, known, max_nodes)
-
-
-def graph_from_json(
-    value: Any,
-    source: str | Path,
-    line: int | None = None,
-    needs_target: bool = False,
-    known: Collection[str] | None = None,
-    max_nodes: int = MAX_NODES,
-) -> Story:
-    """Check a labelled graph and number its nodes in order of first mention.
-
-    Refuses relations other than the `known` ones, where given, and graphs of more than `max_nodes`.
-    """
-
-    def fail(found: Any, expected: str) -> DataError:
-        return DataError(source, line, json.dumps(found, default=str), expected)
-
-    if not isinstance(value, dict):
-        raise fail(value, 'an object with "edges" and "query"')
-    check_fields(value, FIELDS, source, line)
-    edges, query, target = value.get("edges"), value.get("query"), value.get("target", UNKNOWN_TARGET)
-    if not isinstance(edges, list | tuple) or not edges:
-        expected = '"edges": a list of [from, relation, to] with at least one entry'
-        raise DataError(source, line, shown_field(value, "edges"), expected)
-    numbers: dict[str, int] = {}
-
-    def number(node: Any, where: Any) -> int:
-        if isinstance(node, bool) or not isinstance(node, str | int):
-            raise fail(where, "nodes that are texts or whole numbers")
-        return numbers.setdefault(str(node), len(numbers))
-
-    pairs, relations = [], []
-    for edge in edges:
-        if not isinstance(edge, list | tuple) or len(edge) != 3 or not isinstance(edge[1], str) or not edge[1]:
-            raise fail(edge, 'an edge as [from, relation, to], such as ["Ann", "daughter", "Lil"]')
-        if known is not None and edge[1] not in known:
-            raise fail(edge, f"a relation that the model knows: {', '.join(known)}")
-        pairs.append((number(edge[0], edge), number(edge[2], edge)))
-        relations.append(edge[1])
-    told = dict(zip(pairs, relations, strict=True))
-    if any(told[pair] != relation for pair, relation in zip(pairs, relations, strict=True)):
-        raise fail(edges, "one relation an edge; this list names two for the same pair")
-    if not isinstance(query, list | tuple) or len(query) != 2:
-        expected = '"query": the two nodes of the edge to label, such as ["Ann", "Bob"]'
-        raise DataError(source, line, shown_field(value, "query"), expected)
-    for node in query:
-        if str(node) not in numbers:
-            raise fail(query, f"nodes that some edge mentions: {', '.join(numbers)}")
-    if len(numbers) > max_nodes:
-        raise DataError(source, line, f"a graph of {len(numbers)} nodes", f"at most {max_nodes}")
-    if not isinstance(target, str) or (needs_target and not target):
-        raise DataError(source, line, shown_field(value, "target"), '"target": the label of the query edge, a text')
-    return Story(
-        edges=tuple(pairs),
-        relations=tuple(relations),
-        query=(number(query[0], query), number(query[1], query)),
-        target=target,
-        names=tuple(numbers),
-        id=value.get("id"),
-    )
 
 
 def is_of_families(relations: Iterable[str]) -> bool:
