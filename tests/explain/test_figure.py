@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, PathPatch
 
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
-from edge_transformer.data.relations.rows import graph_from_json
+from edge_transformer.data.relations.fields import graph_from_json
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.claims import Reading

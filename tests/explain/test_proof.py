@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import edge_transformer as et
-from edge_transformer.data.relations.rows import graph_from_json
+from edge_transformer.data.relations.fields import graph_from_json
 from edge_transformer.errors import UserError
 from edge_transformer.explain import proof as proof_module
 from edge_transformer.explain.proof import Derivation, best_pivots, derivation, explain_stories

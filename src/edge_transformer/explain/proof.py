@@ -21,6 +21,7 @@ from ..data.relations.fields import graph_from_json
 from ..data.relations.rows import Story
 from ..errors import UserError
 from ..nn.encoder import EdgeTransformer
+from ..nn.heads import QueryEdgeHead
 from ..nn.inputs import NULL_LABEL
 from ..tasks.base import TaskModel, answering
 from ..tasks.relations.model import RelationModel
@@ -120,6 +121,7 @@ def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
 @torch.no_grad()
 def read_edges(model: RelationModel, encoder: EdgeTransformer, states: Tensor) -> Tensor:
     """The head's answers for edges: (..., dim) -> (..., answers) probabilities."""
+    assert isinstance(model.head, QueryEdgeHead)
     return model.head.classify(encoder.final_norm(states)).float().softmax(-1)
 
 

@@ -52,6 +52,7 @@ class Schema:
     node_features: Scale | None = None
     edge_features: Scale | None = None
     number: Scale | None = None  # of the targets, where they are numbers
+    usual: str | tuple[str, ...] | None = None  # the most frequent answer of the training rows, where it is no number
 
     @classmethod
     def of(cls, stories: Sequence[Story]) -> Self:
@@ -59,6 +60,7 @@ class Schema:
         kind = _kind(stories)
         targets = [target for story in stories for _, target in story.questions]
         labels = (target if isinstance(target, tuple) else (target,) for target in targets)
+        counts = Counter(tuple(sorted(t)) if isinstance(t, tuple) else t for t in targets if not isinstance(t, float))
         return cls(
             relations=Vocab.of(_relations(stories)),
             answers=Vocab.of(str(label) for of_one in labels for label in of_one) if kind != "number" else Vocab(()),
@@ -68,6 +70,7 @@ class Schema:
             node_features=_scale(stories, "node_features"),
             edge_features=_scale(stories, "edge_features"),
             number=Scale.of([[float(target)] for target in targets]) if kind == "number" else None,  # type: ignore[arg-type]
+            usual=min(counts, key=lambda answer: (-counts[answer], answer)) if counts else None,
         )
 
     # --- numbers ------------------------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ class Schema:
         values |= {"kind": self.kind} if self.kind != "one" else {}
         values |= {"node_labels": list(self.node_labels)} if len(self.node_labels) else {}
         values |= {"absent": True} if self.absent else {}
+        values |= {} if self.usual is None else {"usual": self.usual if isinstance(self.usual, str) else [*self.usual]}
         for name in ("node_features", "edge_features", "number"):
             scale = getattr(self, name)
             values |= {} if scale is None else {name: scale.to_json()}
@@ -159,6 +163,7 @@ class Schema:
             Scale.from_json(value.get("node_features")),
             Scale.from_json(value.get("edge_features")),
             Scale.from_json(value.get("number")),
+            tuple(value["usual"]) if isinstance(value.get("usual"), list) else value.get("usual"),
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -345,30 +344,20 @@ class RelationData(TaskData):
             kept = [group for group, is_known in zip(groups, known.tolist(), strict=True) if is_known]
             scores = number_scores((mean + deviation * logits[:, 0].double())[known], targets[known], kept, mean)
         else:
-            logits = logits / getattr(model, "temperature", 1.0)
+            logits, usual = logits / getattr(model, "temperature", 1.0), self.schema.usual
             if self.schema.kind == "several":
-                scores = several_scores(logits, targets, list(self.answers), groups, majority=self._usual_labels)
+                labels = [cast(tuple[str, ...], t) for story in self._splits[split] for _, t in story.questions]
+                unknown = torch.tensor([sum(label not in self.answers for label in of_one) for of_one in labels])
+                most = None if usual is None else torch.tensor([name in usual for name in self.answers])
+                names = list(self.answers)
+                scores = several_scores(logits, targets, names, groups, majority=most, unknown=unknown)
                 # Where most pairs have no label, exact match says little.
                 scores = Scores({"micro F1": scores.pop("micro F1"), **scores}, details=scores.details)
             else:
-                scores = label_scores(logits, targets, list(self.answers), groups, majority=self._majority)
+                majority = self.answers.number(str(usual))
+                scores = label_scores(logits, targets, list(self.answers), groups, majority=majority)
         scores.details["loss"] = loss
         return scores
-
-    @cached_property
-    def _majority(self) -> int | None:
-        """The most frequent answer in training."""
-        counts = Counter(target for story in self._train for _, target in story.questions)
-        return self.schema.answers.number(str(counts.most_common(1)[0][0])) if counts else None
-
-    @cached_property
-    def _usual_labels(self) -> Tensor | None:
-        """The most frequent set of labels in training."""
-        counts = Counter(frozenset(cast(tuple[str, ...], t)) for story in self._train for _, t in story.questions)
-        if not counts:
-            return None
-        usual = counts.most_common(1)[0][0]
-        return torch.tensor([name in usual for name in self.schema.answers])
 
 
 class NodeLabelData(RelationData):
