@@ -12,6 +12,7 @@ import torch
 
 from edge_transformer.data.relations.generate import generate
 from edge_transformer.data.relations.rows import ProofStep, Story
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.explain.faithfulness import (
@@ -52,8 +53,8 @@ def stories() -> list[Story]:
 def model(stories: list[Story]) -> RelationModel:
     torch.manual_seed(1)
     relations = sorted({relation for story in stories for relation in story.relations} | set(STORY.relations))
-    answers = Vocab(sorted({story.target for story in stories} | {"sister"}))
-    return RelationModel({"kind": "edge", "dim": 8, "heads": 2, "layers": 3}, Vocab(relations), answers).eval()
+    answers = Vocab(sorted({story.label for story in stories} | {"sister"}))
+    return RelationModel({"kind": "edge", "dim": 8, "heads": 2, "layers": 3}, Schema(Vocab(relations), answers)).eval()
 
 
 def test_gold_steps_and_rules() -> None:
@@ -130,7 +131,7 @@ def test_answers_without_triangles(model: RelationModel) -> None:
     torch.manual_seed(3)
     changes = []
     for _ in range(20):  # fresh models: an answer that owes anything to triangles changes in some of them
-        fresh = RelationModel(model.settings, model.relations, model.answers)
+        fresh = RelationModel(model.settings, model.schema)
         [answer] = [explained.answer for explained in explain_stories(fresh, [STORY])]
         whole, empty = answers_without(fresh, [STORY] * 2, [(), every])
         assert whole == answer
@@ -186,7 +187,7 @@ def test_rules_are_known_by_their_relations(model: RelationModel) -> None:
 
 def test_a_step_from_an_edge_used_backwards_reads_as_no_rule(model: RelationModel) -> None:
     torch.manual_seed(1)
-    both_ways = RelationModel({**model.settings, "inverse_edges": True}, model.relations, model.answers).eval()
+    both_ways = RelationModel({**model.settings, "inverse_edges": True}, model.schema).eval()
     story = Story(((1, 0), (1, 2)), ("son", "grandfather"), (0, 2), "sister", ("a", "b", "c"))
     [explained] = explain_stories(both_ways, [story])
     step = ProofStep((0, explained.answer, 2), ((0, "son", 1), (1, "grandfather", 2)))

@@ -16,6 +16,7 @@ from matplotlib.patches import FancyArrowPatch, PathPatch
 
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
 from edge_transformer.data.relations.fields import graph_from_json
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.claims import Reading
@@ -40,7 +41,7 @@ PEOPLE = [
 def model(**settings: Any) -> RelationModel:
     torch.manual_seed(1)
     shape = {"kind": "edge", "dim": 8, "heads": 2, "layers": 4, **settings}
-    return RelationModel(shape, Vocab(RELATIONS), Vocab(TARGETS)).eval()
+    return RelationModel(shape, Schema(Vocab(RELATIONS), Vocab(TARGETS))).eval()
 
 
 def chain(*people: str) -> dict[str, Any]:

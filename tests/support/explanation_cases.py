@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.tasks.relations.model import RelationModel
 
@@ -19,4 +20,4 @@ CHAIN: dict[str, Any] = {
 def model(**settings: Any) -> RelationModel:
     torch.manual_seed(1)
     shape = {"kind": "edge", "dim": 8, "heads": 2, "layers": 3, **settings}
-    return RelationModel(shape, Vocab(RELATIONS), Vocab(["daughter", "grandson", "son"])).eval()
+    return RelationModel(shape, Schema(Vocab(RELATIONS), Vocab(["daughter", "grandson", "son"]))).eval()

@@ -25,7 +25,8 @@ from edge_transformer.errors import UserError
 from edge_transformer.nn.layer import FeedForward
 from edge_transformer.training.config import Hardware, RunConfig, TrainConfig
 from edge_transformer.training.folder import CHECKPOINT_FILE, load_checkpoint
-from edge_transformer.training.trainer import Trainer, learning_rate
+from edge_transformer.training.optimizer import learning_rate
+from edge_transformer.training.trainer import Trainer
 
 TINY = {
     "model.dim": 16,

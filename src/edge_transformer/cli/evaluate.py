@@ -8,12 +8,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from ..draw.scores import report_text
 from ..errors import UserError
 from ..io.process import prepare_process
 from ..io.progress import say
 from ..io.streams import json_line
 from .models import data_of
-from .options import RunArgument, ThreadsOption, print_scores
+from .options import RunArgument, ThreadsOption, out, print_scores
 
 
 class Scored(NamedTuple):
@@ -42,7 +43,7 @@ def evaluate(
         Path | None, typer.Option(help="Append a record of the scores on other data to this file, for `report`.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help='Print one JSON object: {"model", "data", "recorded", "scores"}.')
+        bool, typer.Option("--json", help='Print one JSON object: {"model", "data", "recorded", "scores", "details"}.')
     ] = False,
     threads: ThreadsOption = None,
 ) -> None:
@@ -112,10 +113,13 @@ def evaluate(
 
 def _print(scored: Scored, as_json: bool) -> None:
     if as_json:
-        print(json_line(scored._asdict()))
+        details = getattr(scored.scores, "details", {})
+        print(json_line(scored._asdict() | ({"details": details} if details else {})))
         return
     if not scored.recorded:
         print_scores(f"{scored.model} on {scored.data}", scored.scores)
+        for split, details in getattr(scored.scores, "details", {}).items():
+            out.print(report_text(details, split))
         return
     print_scores(f"{scored.model}: its recorded scores on {scored.data}; nothing was scored now", scored.scores)
     print(f"On rows of your own: edge-transformer evaluate {scored.model} --data FOLDER")

@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 from ..io.process import MAX_THREADS
+from ..io.records import is_fraction
 
 RunArgument = Annotated[
     Path,
@@ -31,9 +32,12 @@ out = Console(highlight=False)
 
 
 def print_scores(title: str, scores: dict[str, float]) -> None:
-    """Print a table of scores in percent: one row, or, if the terminal is too narrow, one column."""
+    """Print a table of scores, shares in percent: one row, or, if the terminal is too narrow, one column."""
     print(title)  # on one line; rich would fold it to the width of the table
-    shown = {name: f"{value:.4f}" if name == "loss" else f"{100 * value:.1f}" for name, value in scores.items()}
+    shown = {
+        name: f"{100 * value:.1f}" if is_fraction(name) else f"{value:.4f}" if abs(value) < 10 else f"{value:,.2f}"
+        for name, value in scores.items()
+    }
     abreast = Table(*(Column(name, justify="right", no_wrap=True) for name in shown))
     abreast.add_row(*shown.values())
     if Measurement.get(out, out.options.update(max_width=MAX_WIDTH), abreast).maximum <= out.width:

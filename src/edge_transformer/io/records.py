@@ -25,7 +25,7 @@ from .files import locked
 Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
-UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes"}
+UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes", "mae", "rmse", "r2"}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from .trainer import Trainer
 MINUTES = 10.0
 TASKS = ("relations", "node-labels", "graph-labels")  # others have a preset TASK/cpu
 FEW_ROWS, MANY_ROWS = 1000, 5000
-LEAST_STEPS = 1500
+LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
 EVALUATIONS = 25  # of the validation rows
 
@@ -43,7 +43,7 @@ def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[s
     small = facts.rows < MANY_ROWS
     dim = 64 if small else 128
     layers = min(8, max(5, 2 * facts.longest))
-    batch = min(100, max(16, facts.rows // 8))
+    batch = min(100, max(16, facts.rows // 30))
     epoch = math.ceil(facts.rows / batch)
     epochs = max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / epoch))
     model = {
@@ -88,7 +88,7 @@ def _train(epochs: int, batch_size: int, evaluate_every: int) -> dict[str, Any]:
 
 def what_limited(trainer: Trainer) -> str | None:
     """What kept a finished run from a better score: time, data or the model; None where nobody can say."""
-    chosen, history = trainer.chosen, trainer.history
+    chosen, history = trainer.best.chosen, trainer.history
     if not chosen or not history:
         return None
     score, loss = chosen["score"], history[-1]["loss"]

@@ -7,7 +7,6 @@ the weights once. The checkpoint has all state, so a run that was killed and res
 from __future__ import annotations
 
 import math
-import os
 import platform
 import signal
 import time
@@ -25,11 +24,14 @@ from ..data.tensors import batches_by_length, batches_by_words, count_by_words, 
 from ..errors import UserError
 from ..io.process import Stopwatch, collected_signals, prepare_process
 from ..io.progress import Bar, bar, console, say
-from ..io.records import Record, code_commit, read_record
+from ..io.records import Record, code_commit, is_fraction, read_record
 from ..nn.encoder import recompute
 from ..tasks.base import RECORD_FILE, TaskData, TaskModel
-from .config import Hardware, RunConfig, TrainConfig
+from .best import BestWeights
+from .config import Hardware, RunConfig
 from .folder import RunFolder, SavedRun, load_checkpoint, save_checkpoint
+from .launch import launch
+from .optimizer import learning_rate, make_optimizer
 from .track import Callback, TrainingStep
 
 TO_STOP = (signal.SIGINT, signal.SIGTERM)
@@ -38,17 +40,6 @@ STEPS_A_PLAN = 10  # steps between looks at the time
 
 class _ScoringStopped(Exception):
     """A signal arrived during scoring."""
-
-
-def learning_rate(config: TrainConfig, step: int, total: int) -> float:
-    """Linear warm-up, then linear decay to 0. `step` counts from 0.
-
-    Warm-up takes at most a fifth of the steps: in a short run the rate would otherwise never decay.
-    """
-    warmup = min(config.warmup_steps, total // 5)
-    if step < warmup:
-        return config.lr * (step + 1) / warmup
-    return config.lr * (total - step) / max(1, total - warmup)
 
 
 class Trainer:
@@ -63,15 +54,15 @@ class Trainer:
         hardware = hardware or Hardware()
         prepare_process(hardware.threads)
         self.precision = hardware.precision
-        self.fabric = _launch(hardware)
+        self.fabric = launch(hardware)
         self.device = self.fabric.device
         torch.manual_seed(run.seed)  # the same initial weights on every process
         self.model: TaskModel = data.new_model(run.settings["model"])
         recompute(self.model, hardware.recompute)
         self.wrapped = self.fabric.setup_module(self.model)  # applies precision; the trainer sums gradients itself
         torch.manual_seed(run.seed * 1_000_003 + self.fabric.global_rank)  # different dropout on each process
-        self.optimizer = _optimizer(self.config, self.model)
-        self.averaged = [weight.detach().clone() for weight in self.model.parameters()] if self.config.average else []
+        self.optimizer = make_optimizer(self.config, self.model)
+        self.averaged = _weights(self.model) if self.config.average else []
         self.batches_an_epoch = self._count_batches()
         self.total_steps = self.config.epochs * self.batches_an_epoch
         if self.config.steps is not None:
@@ -79,8 +70,7 @@ class Trainer:
         self.step = 0
         self.planned_steps = self.total_steps  # before time or patience cut them
         self.stopped_by = ""  # "minutes" or "patience", once they have
-        self.best: list[Tensor] = []  # weights with the best validation score
-        self.chosen: dict[str, float] = {}  # of these weights: "score", "error", "loss", "step"
+        self.best = BestWeights()
         self.time = Stopwatch()
         self.history: list[dict[str, Any]] = []
         self.loss_sum, self.loss_weight = 0.0, 0.0  # since the last evaluation
@@ -166,7 +156,8 @@ class Trainer:
         """Whether the model must be scored after the last step, and has not been."""
         epochs, rest = divmod(self.step, self.batches_an_epoch)
         due = self.step == self.total_steps or (self.step > 0 and not rest and epochs % self.config.evaluate_every == 0)
-        return due and (not self.history or self.history[-1]["step"] != self.step)
+        last = self.history[-1] if self.history else {}
+        return due and (last.get("step") != self.step or (self.step == self.total_steps and not last["is_last"]))
 
     def _is_done(self) -> bool:
         return self.step == self.total_steps and not self._scores_are_due()
@@ -255,7 +246,7 @@ class Trainer:
     @contextmanager
     def _scored_weights(self) -> Iterator[None]:
         """Put the model in eval mode, with its averaged weights if any, for a block."""
-        own = [weight.detach().clone() for weight in self.model.parameters()] if self.averaged else []
+        own = _weights(self.model) if self.averaged else []
         _copy(self.averaged, self.model)
         self.model.eval()
         try:
@@ -285,41 +276,36 @@ class Trainer:
         finally:
             self.time.stop()
         epoch = -(-self.step // self.batches_an_epoch)
-        loss = self.loss_sum / self.loss_weight
-        self.loss_sum = self.loss_weight = 0.0
-        self.history.append({"epoch": epoch, "step": self.step, "loss": round(loss, 6), "scores": scores})
+        if self.loss_weight:
+            loss = self.loss_sum / self.loss_weight
+            self.loss_sum = self.loss_weight = 0.0
+        else:  # patience ended after these weights were scored on the validation rows
+            loss = self.history.pop()["loss"]
+        self.history.append(
+            {"epoch": epoch, "step": self.step, "loss": round(loss, 6), "is_last": last, "scores": scores}
+        )
         if not console.is_jupyter:  # a notebook shows only the bar
             epochs = -(-self.total_steps // self.batches_an_epoch)
-            listed = "  ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
+            listed = "  ".join(
+                f"{name} {100 * value:.1f}" if is_fraction(name) else f"{name} {value:.4f}"
+                for name, value in scores.items()
+            )
             say(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
         if not last:
             self._choose(scores)
         self._write_status()
         return True
 
-    # --- the best weights ---------------------------------------------------------------------------------------------
-
     def _choose(self, scores: Mapping[str, float]) -> None:
-        """Keep the weights that were just scored if they are the best; stop where none was better for long.
-
-        Scores within one error of the best count as equal to it, and the later weights are kept.
-        """
+        """Keep the weights that were just scored if they are the best; stop where none was better for long."""
         found = self.data.choice(scores)
         if found is None or (self.config.patience is None and self.config.keep == "last"):
             return
-        score, error = found
-        loss, chosen = scores.get("valid loss", math.inf), self.chosen
-        best = chosen.get("score", -math.inf)
-        if score >= best - chosen.get("error", 0.0):
-            with self._scored_weights():
-                self.best = [weight.detach().clone() for weight in self.model.parameters()]
-            chosen["step"] = self.step
-        if score > best:
-            chosen |= {"score": score, "error": error}
-        if score > best or loss < 0.98 * chosen.get("loss", math.inf) - 0.002:
-            chosen |= {"loss": min(loss, chosen.get("loss", math.inf)), "better": len(self.history)}
-        waited = len(self.history) - chosen.get("better", 0)
-        if self.config.patience is not None and waited >= self.config.patience and self.step < self.total_steps:
+        loss, scored = scores.get("valid loss", math.inf), len(self.history)
+        with self._scored_weights():
+            self.best.offer(*found, loss, self.step, scored, lambda: _weights(self.model))
+        patience = self.config.patience
+        if patience is not None and self.best.waited(scored) >= patience and self.step < self.total_steps:
             self.total_steps, self.stopped_by = self.step, "patience"
 
     def _keeps_best(self, stopped: list[int]) -> bool:
@@ -331,11 +317,9 @@ class Trainer:
             except _ScoringStopped:
                 return False
             self._choose(scores)
-        _copy(self.best, self.model)
-        if self.averaged:
-            with torch.no_grad():
-                for average, weight in zip(self.averaged, self.best, strict=bool(self.best)):
-                    average.copy_(weight)
+        _copy(self.best.weights, self.model)
+        if self.averaged and self.best.weights:
+            self.averaged = _weights(self.model)
         return True
 
     def _calibrate(self) -> None:
@@ -415,7 +399,7 @@ class Trainer:
         if self.fabric.global_rank == 0:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
             tensors |= {f"average.{number}": tensor for number, tensor in enumerate(self.averaged)}
-            tensors |= {f"best.{number}": tensor for number, tensor in enumerate(self.best)}
+            tensors |= {f"best.{number}": tensor for number, tensor in enumerate(self.best.weights)}
             tensors |= {f"random.{number}": state for number, state in enumerate(randoms)}
             for number, values in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
@@ -428,7 +412,7 @@ class Trainer:
                 "loss_weight": self.loss_weight,
                 "total_steps": self.total_steps,
                 "stopped_by": self.stopped_by,
-                "chosen": self.chosen,
+                "chosen": self.best.chosen,
             }
             save_checkpoint(self.folder.checkpoint, tensors, state)
         self._write_status()
@@ -446,7 +430,7 @@ class Trainer:
             with torch.no_grad():
                 for number, weight in enumerate(self.averaged):
                     weight.copy_(parts["average"][str(number)])
-            self.best = [parts["best"][str(number)].to(self.device) for number in range(len(parts["best"]))]
+            self.best.weights = [parts["best"][str(n)].to(self.device) for n in range(len(parts["best"]))]
             moments: dict[int, dict[str, Tensor]] = {}
             for name, tensor in parts["optimizer"].items():
                 weight_number, _, field = name.partition(".")
@@ -459,7 +443,7 @@ class Trainer:
             self.time.set(state["minutes"], state["cpu_minutes"])
             self.loss_sum, self.loss_weight = state["loss_sum"], state["loss_weight"]
             self.total_steps, self.stopped_by = state["total_steps"], state["stopped_by"]
-            self.chosen = state["chosen"]
+            self.best.chosen = state["chosen"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise UserError(f"{path}: not a checkpoint of this run: {error}") from error
 
@@ -498,6 +482,11 @@ def _gradient(weight: nn.Parameter) -> Tensor:
     return weight.grad
 
 
+def _weights(model: nn.Module) -> list[Tensor]:
+    """A copy of the weights of a model."""
+    return [weight.detach().clone() for weight in model.parameters()]
+
+
 def _copy(source: list[Tensor], model: nn.Module) -> None:
     """Set the weights of a model; an empty list changes nothing."""
     with torch.no_grad():
@@ -505,37 +494,6 @@ def _copy(source: list[Tensor], model: nn.Module) -> None:
             weight.copy_(value)
 
 
-def _launch(hardware: Hardware) -> Any:
-    """Launch Lightning Fabric for one process, or for all that torchrun started."""
-    from lightning_fabric import Fabric  # late: it takes seconds to import
-
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    accelerator = hardware.device
-    if accelerator == "auto" and not torch.cuda.is_available():
-        accelerator = "cpu"  # Apple's device lacks float64 and is slower than its CPU on small graphs
-    try:
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=local,
-            num_nodes=max(1, world // local),
-            strategy="ddp" if world > 1 else "auto",
-            precision=hardware.precision,  # type: ignore[arg-type]  # checked by Hardware
-        )
-    except (RuntimeError, ValueError) as error:  # an unknown or missing device
-        raise UserError(f"--device {hardware.device}: {' '.join(str(error).split())}") from error
-    fabric.launch()
-    return fabric
-
-
-def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    cls = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return cls(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
-
-
 def _versions() -> dict[str, str]:
-    return {
-        "edge_transformer": metadata.version("edge-transformer"),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
+    mine = metadata.version("edge-transformer")
+    return {"edge_transformer": mine, "torch": torch.__version__, "python": platform.python_version()}

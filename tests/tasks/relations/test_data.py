@@ -16,12 +16,14 @@ from agreement import gradients_of
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.generate import generate, generate_valid
 from edge_transformer.data.relations.rows import RelationRows, Story
-from edge_transformer.data.tensors import GraphTable, Vocab
+from edge_transformer.data.relations.schema import Schema
+from edge_transformer.data.relations.table import GraphTable
+from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.io.settings import from_dict
 from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.data import RelationData, RelationSettings
-from edge_transformer.tasks.relations.model import RelationModel, labelled_edges
+from edge_transformer.tasks.relations.model import RelationModel
 from relation_cases import CPU, MODEL, as_json, single
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -59,7 +61,7 @@ def test_loss_and_gradient_are_those_of_the_single_rows(
 
 def test_every_row_has_the_same_weight(data: RelationData) -> None:
     assert data.weight(torch.arange(7)) == 7.0
-    counts = [batch.counts.sum().item() for batch in data.batches(torch.arange(data.train_rows))]
+    counts = [batch.asked.sum().item() for batch in data.batches(torch.arange(data.train_rows))]
     assert sum(counts) == data.train_rows
 
 
@@ -101,11 +103,25 @@ def test_held_out_rows_are_scored_and_not_trained_on(stories: RelationRows) -> N
 
 def test_validation_files_are_scored_by_length_and_held_out_rows_apart(stories: RelationRows) -> None:
     with_files = replace(stories, valid=(*stories.tests[2], *stories.tests[4][:5]))
-    sizes = {"k=2": 12, "k=4": 12, "valid k=2": 12, "valid k=4": 5}
-    for settings, held_out in ((RelationSettings(), {}), (RelationSettings(held_out=0.5), {"valid": 31})):
+    for settings, sizes in (
+        (RelationSettings(), {"test": 24, "valid": 17}),
+        (RelationSettings(held_out=0.5), {"test": 24, "valid": 31, "valid files": 17}),
+        (RelationSettings(valid_share=0.5), {"test": 24, "valid": 17}),
+    ):
         splits = RelationData(with_files, settings, 1)._splits
-        assert {name: len(rows) for name, rows in splits.items()} == sizes | held_out
-    assert set(RelationData(stories, RelationSettings(), 1)._splits) == {"k=2", "k=4"}
+        assert {name: len(rows) for name, rows in splits.items()} == sizes
+    assert set(RelationData(stories, RelationSettings(), 1)._splits) == {"test"}
+
+
+def test_a_validation_part_is_split_off_by_whole_graphs(stories: RelationRows) -> None:
+    twice = replace(stories, train=stories.train * 2)
+    data = RelationData(twice, RelationSettings(valid_share=0.1), seed=1)
+    valid = data._splits["valid"]
+    assert 20 <= len(valid) <= len(twice.train) // 5
+    assert len(valid) + data.train_rows == len(twice.train)
+    assert not {story.graph for story in valid} & {story.graph for story in data._train}
+    again = RelationData(twice, RelationSettings(valid_share=0.1), seed=2)
+    assert again._splits["valid"] != valid
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
@@ -123,13 +139,11 @@ def test_validation_stories_of_another_folder(ending: str, tmp_path: Path) -> No
         (longer / "valid.jsonl").write_text(f"{line}\n{odd}\n")
     settings = RelationSettings(valid=str(longer))
     data = RelationData.load(tmp_path / "data", settings, 1)
-    sizes = (
-        {"k=2": 5, "valid k=5": 7, "valid k=6": 7} if ending == "csv" else {"k=2": 5, "valid k=2": 1, "valid k=3": 1}
-    )
+    sizes = {"test": 5, "valid": 14 if ending == "csv" else 2}
     assert {name: len(rows) for name, rows in data._splits.items()} == sizes
     assert data.identity()["valid_fingerprint"] == RelationData.valid_fingerprint(settings) != ""
     if ending == "jsonl":  # what training never told counts as wrong, and that is said
-        assert "valid k=3: 1 of 1 rows have a relation or answer that no training row has" in "".join(data.notes())
+        assert "valid: 1 of 2 rows have a relation, label or answer that no training row has" in "".join(data.notes())
         model = data.new_model(MODEL)
         assert data.evaluate(model, CPU)["valid k=3"] == 0.0
     # A trained model can be scored without that folder, which is said; nothing is trained without it.
@@ -140,7 +154,7 @@ def test_validation_stories_of_another_folder(ending: str, tmp_path: Path) -> No
         RelationData.load(tmp_path / "data", settings, 1)
     longer.rmdir()
     scored = RelationData.load(tmp_path / "data", settings, 1, trained)
-    assert set(scored.evaluate(trained, CPU)) == {"k=2"}
+    assert set(scored.evaluate(trained, CPU)) == {"accuracy", "k=2"}
     assert "validation stories are not scored" in scored.notes()[0]
 
 
@@ -160,7 +174,7 @@ def test_without_testing_no_test_file_is_read(tmp_path: Path) -> None:
         RelationData.load(tmp_path, RelationSettings(), 1)
     write_clutrr(tmp_path, train, tests)
     # Who scores the trained model asks for the tests.
-    assert set(RelationData.load(tmp_path, settings, 1, model)._splits) == {"k=2", "k=4", "valid"}
+    assert set(RelationData.load(tmp_path, settings, 1, model)._splits) == {"test", "valid"}
 
 
 def test_held_out_must_leave_something(stories: RelationRows) -> None:
@@ -182,7 +196,7 @@ class Always(nn.Module):
         self.logits = nn.functional.one_hot(torch.tensor(answer), answers).float()
 
     def forward(self, labels: Tensor, query: Tensor) -> Tensor:
-        return self.logits.expand(len(labels), -1)
+        return self.logits.expand(*query.shape[:-1], -1)
 
 
 def test_scores_count_every_row(stories: RelationRows, data: RelationData) -> None:
@@ -190,10 +204,11 @@ def test_scores_count_every_row(stories: RelationRows, data: RelationData) -> No
     fixed = Always(list(data.answers).index(answer), len(data.answers))
     told: list[int] = []
     scores = data.evaluate(fixed, CPU, told.append)
-    assert scores == {
-        f"k={k}": pytest.approx(sum(story.target == answer for story in tests) / len(tests))
-        for k, tests in stories.tests.items()
+    right = {k: sum(story.target == answer for story in tests) / len(tests) for k, tests in stories.tests.items()}
+    assert scores == {"accuracy": pytest.approx((right[2] + right[4]) / 2)} | {
+        f"k={k}": pytest.approx(share) for k, share in right.items()
     }
+    assert data.evaluate_midway(fixed, CPU) == {}  # test rows are scored once, at the end
     assert scores["k=4"] > 0
     assert sum(told) == data.evaluation_rows()
 
@@ -201,12 +216,14 @@ def test_scores_count_every_row(stories: RelationRows, data: RelationData) -> No
 def test_rows_that_nobody_could_answer_count_as_wrong(stories: RelationRows) -> None:
     first = stories.train[0]
     unseen = (replace(first, target="great-aunt"), replace(first, relations=("boss",) * first.k))
-    tests = {2: (first, first, *unseen), 5: (first,)}
+    tests = {3: (first, first, *unseen), 5: (replace(first, needed=5),)}
     data = RelationData(replace(stories, tests=tests), RelationSettings(), seed=1)
     scores = data.evaluate(Always(list(data.answers).index(first.target), len(data.answers)), CPU)
-    assert scores == {"k=2": 0.5, "k=5": 1.0}
-    assert data.notes() == ["k=2: 2 of 4 rows have a relation or answer that no training row has; they count as wrong"]
-    assert data.evaluation_rows() == 3
+    assert scores == {"accuracy": 0.6, "k=3": 0.5, "k=5": 1.0}
+    assert data.notes() == [
+        "test: 2 of 5 rows have a relation, label or answer that no training row has; they count as wrong"
+    ]
+    assert data.evaluation_rows() == 4
     complete = RelationData(replace(stories, tests={2: (first,)}), RelationSettings(), seed=1)
     assert complete.notes() == []
 
@@ -214,7 +231,7 @@ def test_rows_that_nobody_could_answer_count_as_wrong(stories: RelationRows) -> 
 def test_score_of_a_real_model_is_that_of_its_answers(
     stories: RelationRows, data: RelationData, model: RelationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = [story for story in stories.tests[4] if labelled_edges(story, model.relations) is not None]
+    known = [story for story in stories.tests[4] if model.schema.edges(story) is not None]
     right = sum(
         answer["answer"] == story.target
         for story, answer in zip(known, model.predict([as_json(story) for story in known]), strict=True)
@@ -225,15 +242,16 @@ def test_score_of_a_real_model_is_that_of_its_answers(
 
 
 def test_a_trained_model_brings_its_own_vocabularies(stories: RelationRows, data: RelationData) -> None:
-    model = RelationModel(MODEL, Vocab([*reversed(list(data.relations)), "boss"]), Vocab(reversed(list(data.answers))))
+    schema = Schema(Vocab([*reversed(list(data.relations)), "boss"]), Vocab(reversed(list(data.answers))))
+    model = RelationModel(MODEL, schema)
     again = RelationData(stories, RelationSettings(), seed=1, model=model)
     assert list(again.relations) == list(model.relations)
     assert list(again.answers) == list(model.answers)
     answer = list(model.answers).index(stories.tests[4][0].target)
     before = list(data.answers).index(stories.tests[4][0].target)
-    assert again.evaluate(Always(answer, len(model.answers)), CPU) == data.evaluate(
-        Always(before, len(data.answers)), CPU
-    )
+    mine = again.evaluate(Always(answer, len(model.answers)), CPU)
+    assert mine["accuracy"] == data.evaluate(Always(before, len(data.answers)), CPU)["accuracy"] > 0
+    assert list(mine) == ["accuracy", "n=3", "n=4", "n=5"]  # by nodes where not all relations are of families
 
 
 def test_only_what_is_scored_is_read(
@@ -247,12 +265,12 @@ def test_only_what_is_scored_is_read(
     tabulated: list[int] = []
     tabulate = RelationData._tabulate
 
-    def count(data: RelationData, rows: Sequence[Story]) -> GraphTable:
+    def count(data: RelationData, rows: Sequence[Story]) -> tuple[GraphTable, list[int]]:
         tabulated.append(len(rows))
         return tabulate(data, rows)
 
     monkeypatch.setattr(RelationData, "_tabulate", count)
-    for settings, rows in ((RelationSettings(held_out=0.5), [12, 12, 30]), (RelationSettings(), [12, 12])):
+    for settings, rows in ((RelationSettings(held_out=0.5), [24, 30]), (RelationSettings(), [24])):
         tabulated.clear()
         RelationData.load(tmp_path, settings, 1, model).evaluate(model, CPU)
         assert tabulated == rows  # the tests and what was held out, and no row that was trained on
@@ -261,7 +279,7 @@ def test_only_what_is_scored_is_read(
     tests_alone = RelationData.load(tmp_path, RelationSettings(), 1, model, told.append)
     assert sum(told) == 24
     scores = whole.evaluate(model, CPU)
-    assert tests_alone.evaluate(model, CPU) == {name: scores[name] for name in ("k=2", "k=4")}
+    assert tests_alone.evaluate(model, CPU) == {name: scores[name] for name in ("accuracy", "k=2", "k=4")}
 
 
 def test_identity_and_fingerprint(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import torch
 
 import relation_cases
 from edge_transformer.data.relations.rows import RelationRows, Story
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
 from edge_transformer.tasks.base import get_task
 from edge_transformer.tasks.relations import model as task
 from edge_transformer.tasks.relations.data import RelationData
-from edge_transformer.tasks.relations.model import RelationModel, labelled_edges
+from edge_transformer.tasks.relations.model import RelationModel
 from edge_transformer.training.config import RunConfig
 from relation_cases import MODEL, as_json, question, single
 
@@ -154,8 +155,8 @@ def test_description_builds_the_same_model(stories: RelationRows, model: Relatio
 
 def test_labels_start_at_one() -> None:
     story = Story(((0, 1), (1, 0)), ("b", "a"), (0, 1), "t", ("x", "y"))
-    assert labelled_edges(story, Vocab(["a", "b"])) == [(0, 1, 2), (1, 0, 1)]
-    assert labelled_edges(story, Vocab(["a"])) is None
+    assert Schema(Vocab(["a", "b"]), Vocab(["t"])).edges(story) == [(0, 1, 2), (1, 0, 1)]
+    assert Schema(Vocab(["a"]), Vocab(["t"])).edges(story) is None
 
 
 def test_tasks_by_name() -> None:
@@ -180,7 +181,7 @@ def test_inverse_edges_change_the_input_only(data: RelationData) -> None:
     again = RelationModel.from_description(model.description())
     again.load_state_dict(model.state_dict())
     (batch, *_) = data.batches(torch.arange(10))
-    torch.testing.assert_close(again(batch.labels, batch.query), model(batch.labels, batch.query))
+    torch.testing.assert_close(again(batch.labels, batch.pairs), model(batch.labels, batch.pairs))
 
 
 def test_options_are_settings_like_others() -> None:

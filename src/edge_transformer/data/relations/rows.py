@@ -76,7 +76,8 @@ class Story:
     def is_plain(self) -> bool:
         """Whether this is a graph as CLUTRR has them: one relation an edge, one question, one label as answer."""
         others = self.more, self.node_labels, self.absent, self.node_features, self.edge_features
-        return not any(others) and isinstance(self.target, str) and len(set(self.edges)) == len(self.edges)
+        told = set(zip(self.edges, self.relations, strict=True))
+        return not any(others) and isinstance(self.target, str) and len({edge for edge, _ in told}) == len(told)
 
 
 @dataclass(frozen=True)
