@@ -92,7 +92,7 @@ def test_train(trained: tuple[Path, Result], families: Path) -> None:
     assert {"config.json", "model.safetensors", "record.json", "run.json"} <= {path.name for path in folder.iterdir()}
     assert f"saved in {folder} after " in result.out
     assert "relations/cpu, seed 4" in result.out
-    assert set(scores(result.out)) == {"k=2", "k=3", "k=4", "loss"}
+    assert set(scores(result.out)) == {"accuracy", "k=2", "k=3", "k=4", "loss"}
     [line] = (folder.parent / "results.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert record["seed"] == 4

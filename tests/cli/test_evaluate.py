@@ -50,12 +50,12 @@ def test_evaluate_scores_the_rows_held_out_of_training(families: Path, tmp_path:
     arguments = ["--data", str(families), "--out", str(folder), *SETTINGS, "--set", "data.held_out=0.5", "--seed", "4"]
     said = scores(run("train", "relations", *arguments).out)
     del said["loss"]
-    assert set(said) == {"k=2", "k=3", "k=4", "valid"}
+    assert set(said) == {"accuracy", "k=2", "k=3", "k=4", "valid"}
     assert scores(run("evaluate", str(folder)).out) == said
     shutil.copytree(families, copy)
     assert scores(run("evaluate", str(folder), "--data", str(copy)).out) == said  # the same files are the same data
     run(*SMALL, "--out", str(other), "--seed", "2")
-    assert set(scores(run("evaluate", str(folder), "--data", str(other)).out)) == {"k=2", "k=3", "k=4"}
+    assert set(scores(run("evaluate", str(folder), "--data", str(other)).out)) == {"accuracy", "k=2", "k=3", "k=4"}
 
 
 def test_evaluate_records_scores_on_other_data(trained: tuple[Path, Result], families: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_evaluate_says_that_the_data_have_changed(trained: tuple[Path, Result], 
     (folder / "run.json").write_text(json.dumps({**values, "data_folder": str(changed)}))
     result = run("evaluate", str(folder))
     assert f"note: the files in {changed} have changed since training\n" in result.err
-    assert set(scores(result.out)) == {"k=2", "k=3"}
+    assert set(scores(result.out)) == {"accuracy", "k=2", "k=3"}
 
 
 def test_evaluate_asks_for_data_that_it_cannot_find(trained: tuple[Path, Result], tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def test_evaluate_needs_test_files_only(trained: tuple[Path, Result], families: 
     (tmp_path / "csv").mkdir()
     for k in (2, 4):
         shutil.copy(families / f"1.{k}_test.csv", tmp_path / "csv")
-    expected = {name: value for name, value in scores(trained[1].out).items() if name in ("k=2", "k=4")}
+    expected = {name: value for name, value in scores(trained[1].out).items() if name in ("accuracy", "k=2", "k=4")}
     assert scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "csv")).out) == expected
     (tmp_path / "jsonl").mkdir()
     row = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"], "target": "daughter"}
     (tmp_path / "jsonl" / "test.jsonl").write_text(json.dumps(row))
-    assert set(scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "jsonl")).out)) == {"k=2"}
+    assert set(scores(run("evaluate", str(trained[0]), "--data", str(tmp_path / "jsonl")).out)) == {"accuracy", "k=2"}
     for folder in ("csv", "jsonl"):
         message = refused("train", "relations", "--data", str(tmp_path / folder), "--out", str(tmp_path / "run"))
         assert message.startswith(f"{tmp_path}/{folder}: found neither *train.jsonl nor *train.csv; expected")
@@ -130,4 +130,4 @@ def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], t
     result = run("evaluate", str(trained[0]), "--data", str(tmp_path))
     assert result.code == 0
     assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.err
-    assert scores(result.out) == {"k=1": "0.0"}
+    assert scores(result.out) == {"accuracy": "0.0", "k=1": "0.0"}

@@ -341,7 +341,7 @@ def test_other_validation_stories_make_another_run(file: Path, tmp_path: Path) -
     assert keys[0] != keys[1]
     [run] = run_experiment(Experiment.read(file), runs_folder=tmp_path / "runs")
     assert run.record is not None, run.last_words
-    assert set(run.record.metrics) == {"k=2", "k=3", "valid k=5", "loss"}
+    assert set(run.record.metrics) == {"accuracy", "k=2", "k=3", "valid", "valid k=5", "loss"}
     assert run.record.key == keys[1]
 
 

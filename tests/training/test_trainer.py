@@ -87,7 +87,7 @@ def test_training_lowers_the_loss_and_leaves_model_and_record(families: Path, tm
     losses = [entry["loss"] for entry in trainer.history]
     assert losses[-1] < 0.6 * losses[0]
     assert record.metrics["loss"] == losses[-1]
-    assert set(record.metrics) == {"k=2", "k=4", "loss"}
+    assert set(record.metrics) == {"accuracy", "k=2", "k=4", "loss"}
     assert record.settings["model"]["dim"] == 16
     assert record.settings["model"]["norm"] == "released"  # defaults are recorded too
     assert record.settings["train"]["clip"] == 1.0

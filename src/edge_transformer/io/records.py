@@ -159,7 +159,7 @@ def is_fraction(metric: str) -> bool:
 
 def is_validation(metric: str) -> bool:
     """True for "valid" and "valid k=6": scores to choose recipes by, not to compare with the paper's."""
-    return metric == "valid" or metric.startswith("valid ")
+    return (metric == "valid" or metric.startswith("valid ")) and is_fraction(metric)
 
 
 # Writing

@@ -26,8 +26,9 @@ from ..io.progress import bar, console
 from ..io.records import Key, Record, append_record, joint_fingerprint, read_record, read_records, run_key
 from ..io.settings import from_dict
 from ..tasks.base import RECORD_FILE, get_task
-from .config import RunConfig
+from .config import FITTED, RunConfig
 from .display import display
+from .fit import first_run, fitted_run
 from .folder import LOCK_FILE
 from .presets import read_yaml, yaml_value
 
@@ -36,7 +37,7 @@ from .presets import read_yaml, yaml_value
 class PlannedPreset:
     """One entry of an experiment's `runs`."""
 
-    preset: str
+    preset: str = FITTED  # by default settings are fitted to the data, as those of `train` without a preset
     seeds: tuple[int, ...] | None = None  # instead of the experiment's
     set: dict = field(default_factory=dict)  # changes to the preset, such as {"model.dim": 64}
 
@@ -90,7 +91,7 @@ class Experiment:
                 raise UserError(f"{where}: found no seeds; expected some here, or for the whole experiment")
             for set_number, training_set in enumerate(self.all_training_sets, 1):
                 try:
-                    self.run_config(training_set, entry, seed=1)
+                    self._first_config(training_set, entry, seed=1)
                 except UserError as error:
                     with_set = f", training_sets, entry {set_number}" if training_set.set else ""
                     raise UserError(f"{where}{with_set}: {error}") from error
@@ -103,8 +104,16 @@ class Experiment:
         return entry.seeds or self.seeds
 
     def run_config(self, training_set: TrainingSet, entry: PlannedPreset, seed: int) -> RunConfig:
-        """One run: a preset with the changes of its training set, then its own."""
-        return RunConfig.from_preset(self.task, entry.preset, {**training_set.set, **entry.set}, seed)
+        """One run: a preset with the changes of its training set, then its own. Reads data to fit settings to them."""
+        first = self._first_config(training_set, entry, seed)
+        return first if entry.preset != FITTED else fitted_run(first, first.load_data(training_set.data))[0]
+
+    def _first_config(self, training_set: TrainingSet, entry: PlannedPreset, seed: int) -> RunConfig:
+        """The same as far as it is known before data are read."""
+        overrides = {**training_set.set, **entry.set}
+        if entry.preset == FITTED:
+            return first_run(self.task, overrides, seed)
+        return RunConfig.from_preset(self.task, entry.preset, overrides, seed)
 
 
 @dataclass

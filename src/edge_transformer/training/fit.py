@@ -24,6 +24,8 @@ EVALUATIONS = 25  # of the validation rows
 
 def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
     """The run as far as it is known before its data are read: settings of the data, and what the user has set."""
+    if task not in TASKS:
+        raise UserError(f"task {task!r}: has no settings that are fitted to data; expected a preset")
     values = {"task": task, "model": {"dim": 64, "heads": 4, "layers": 8}, "train": _train(1, 1, 1), "data": _DATA}
     return RunConfig.of(task, FITTED, values, overrides, seed)
 
@@ -31,8 +33,7 @@ def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
 def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, list[str]]:
     """The run with settings fitted to its data, and what was chosen and why, in three lines."""
     facts = data.facts()
-    if facts is None:
-        raise UserError(f"task {first.task!r}: has no settings that are fitted to data; name a preset")
+    assert facts is not None, "the data of these tasks know their facts"
     values, reasons = fitted_settings(first.task, facts)
     run = RunConfig.of(first.task, FITTED, values, first.overrides, first.seed)
     return run, reasons

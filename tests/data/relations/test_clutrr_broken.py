@@ -8,7 +8,7 @@ import pytest
 
 from clutrr_rows import ROW, STORY, read_row, write_rows
 from edge_transformer.data.relations.clutrr import MAX_CELL, REQUIRED_COLUMNS, read_clutrr, read_stories
-from edge_transformer.data.relations.rows import MAX_NODES
+from edge_transformer.data.relations.rows import MAX_PEOPLE
 from edge_transformer.errors import DataError, UserError
 
 
@@ -31,7 +31,7 @@ from edge_transformer.errors import DataError, UserError
                 "[(0, 1), (1, True)]",
                 "[(0, 1), (1, -1)]",
                 "[(0, 1), (1, None)]",
-                f"[(0, 1), (1, {MAX_NODES})]",
+                f"[(0, 1), (1, {MAX_PEOPLE})]",
                 "[(0, 1), (1, 99999999999999999999999)]",
                 f"[(0, 1), (1, {'9' * 5000})]",
                 "[(0, 1), (1, 3)]",  # the story has three persons
@@ -53,7 +53,7 @@ from edge_transformer.errors import DataError, UserError
         ),
         *(("query_edge", cell) for cell in ("", "0", "[0, 2]", "(0, 1, 2)", "(0, 3)", "(-1, 2)", "(False, 2)", "(0,")),
         ("target", ""),
-        *(("genders", cell) for cell in ("Ann", "Ann:female,Bob", ",", ",".join(["x:male"] * (MAX_NODES + 1)))),
+        *(("genders", cell) for cell in ("Ann", "Ann:female,Bob", ",", ",".join(["x:male"] * (MAX_PEOPLE + 1)))),
         *(
             ("proof_state", cell)
             for cell in (
@@ -84,9 +84,9 @@ def test_broken_cells_are_named_with_their_line(column: str, cell: str, tmp_path
 
 def test_largest_node_number(tmp_path: Path) -> None:
     unnamed = {"genders": "", "proof_state": ""}
-    assert read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_NODES - 1})]", **unnamed).size == MAX_NODES
-    with pytest.raises(DataError, match=rf"train\.csv:2: found story_edges = .*{MAX_NODES}"):
-        read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_NODES})]", **unnamed)
+    assert read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_PEOPLE - 1})]", **unnamed).size == MAX_PEOPLE
+    with pytest.raises(DataError, match=rf"train\.csv:2: found story_edges = .*{MAX_PEOPLE}"):
+        read_row(tmp_path, story_edges=f"[(0, 1), (1, {MAX_PEOPLE})]", **unnamed)
 
 
 def test_two_relations_for_one_edge(tmp_path: Path) -> None:
