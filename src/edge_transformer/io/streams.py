@@ -60,11 +60,11 @@ def answered(
         yield from answer(waiting)
 
 
-def read_json_lines(lines: Iterable[str], source: str | Path) -> Iterator[tuple[int, Any]]:
+def read_json_lines(lines: Iterable[str], source: str | Path, first_line: int = 1) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) for lines of JSON; blank lines are skipped."""
-    number = 0
+    number = first_line - 1
     try:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines, start=first_line):
             text = line.removeprefix("\ufeff") if number == 1 else line
             if not text.strip():
                 continue

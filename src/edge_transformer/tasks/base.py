@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..data.jsonl import jsonl_files, read_jsonl
+from ..data.tensors import shuffled_batches
 from ..errors import UserError, no_folder, suggestion
 from ..io.files import fingerprint, replacing, write_json
 from ..io.records import Record, read_record
@@ -159,13 +160,10 @@ class DataFacts:
 
     rows: int  # training rows
     valid_rows: int
-    distinct: int  # distinct graphs among the training rows
     mean_size: float  # nodes of a training row
-    largest: int  # nodes of the largest row of all
     longest: int  # edges between the nodes of a question, at the most
     labels: int  # of edges and nodes
     classes: int  # labels to choose from
-    questions: int  # of all training rows
 
 
 class TaskData(ABC):
@@ -247,6 +245,10 @@ class TaskData(ABC):
     @abstractmethod
     def new_model(self, settings: Mapping[str, Any]) -> TaskModel:
         """Make a fresh model from the `model:` section of a preset."""
+
+    def shuffled(self, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
+        """The row numbers of an epoch in random batches, by seed and epoch alone: a resumed run sees the same ones."""
+        return shuffled_batches(self.train_rows, batch_size, seed, epoch)
 
     @abstractmethod
     def batches(self, rows: Tensor) -> Iterator[Any]:

@@ -60,8 +60,8 @@ def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[s
     train = _train(epochs, batch, max(1, epochs // EVALUATIONS))
     held_out = f"; {facts.valid_rows:,} validation rows" if facts.valid_rows else "; no validation rows"
     reasons = [
-        f"data: {facts.rows:,} training rows ({facts.distinct:,} different graphs) of {facts.mean_size:.0f} nodes on "
-        f"average, {facts.labels} labels, {facts.classes} answers{held_out}",
+        f"data: {facts.rows:,} training rows of {facts.mean_size:.0f} nodes on average, {facts.labels} labels, "
+        f"{facts.classes} answers{held_out}",
         f"model: dim {dim} for {'fewer' if small else 'more'} than {MANY_ROWS:,} rows, {layers} layers for questions "
         f"over {facts.longest} edge{'s' * (facts.longest != 1)}, inverse edges, dropout 0.2 (--set model.dim=...)",
         f"training: up to {epochs} epochs of {epoch} batches of {batch}, at most {MINUTES:g} minutes (--minutes), the "

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.tensors import batches_by_length, batches_by_words, count_by_words, shuffled_batches
+from ..data.tensors import batches_by_length, batches_by_words, count_by_words
 from ..errors import UserError
 from ..io.process import Stopwatch, collected_signals, prepare_process
 from ..io.progress import Bar, bar, console, say
@@ -210,7 +210,7 @@ class Trainer:
             elif self.config.batches == "length":
                 self._batches = (epoch, batches_by_length(self.data.train_shapes(), *how))
             else:
-                self._batches = (epoch, shuffled_batches(self.data.train_rows, *how))
+                self._batches = (epoch, self.data.shuffled(*how))
         return self._batches[1]
 
     def _accumulate_gradients(self, rows: Tensor) -> float:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from clutrr_rows import ROW, STORY, read_row, write_rows
-from edge_transformer.data.relations.clutrr import MAX_CELL, REQUIRED_COLUMNS, read_clutrr, read_stories
-from edge_transformer.data.relations.rows import MAX_PEOPLE
+from edge_transformer.data.relations.clutrr import MAX_CELL, MAX_PEOPLE, REQUIRED_COLUMNS, read_clutrr, read_stories
 from edge_transformer.errors import DataError, UserError
 
 

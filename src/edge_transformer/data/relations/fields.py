@@ -53,9 +53,10 @@ def read_graph_lines(
     known: Collection[str] | None = None,
     max_nodes: int = MAX_NODES,
     asks: str = "pairs",
+    first_line: int = 1,
 ) -> Iterator[Story]:
     """Read labelled graphs from lines of JSON; blank lines are skipped. See `graph_from_json`."""
-    for number, value in read_json_lines(lines, source):
+    for number, value in read_json_lines(lines, source, first_line):
         yield graph_from_json(value, source, number, needs_target, known, max_nodes, asks)
 
 

@@ -6,6 +6,7 @@ Training needs `train.jsonl`, one or more `*test.jsonl` and optionally `valid.js
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError, no_folder
@@ -14,6 +15,7 @@ from ...io.streams import counted, open_text
 from .clutrr import clutrr_files, read_clutrr, read_stories
 from .fields import read_graph_lines
 from .rows import SPLIT_PATTERNS, RelationRows, Story
+from .stream import MOST_VALID, STREAM_ROWS, StreamedStories, count_rows
 
 
 def read_folder(
@@ -22,8 +24,12 @@ def read_folder(
     training: bool = True,
     testing: bool = True,
     asks: str = "pairs",
+    valid_share: float = 0.0,
 ) -> RelationRows:
-    """Read a folder of labelled graphs; `training` and `testing` say which rows to read and to require."""
+    """Read a folder of labelled graphs; `training` and `testing` say which rows to read and to require.
+
+    Training files with many rows are streamed: `valid_share` of them is held out if there are no validation files.
+    """
     files = graph_files(folder, training, testing)
     if any(path.suffix == ".csv" for paths in files.values() for path in paths):
         if asks != "pairs":
@@ -33,12 +39,18 @@ def read_folder(
         return read_clutrr(folder, progress, training, testing)
     rows: dict[str, list[Story]] = {split: [] for split in files}
     needed = [split for split, is_needed in (("train", training), ("test", testing)) if is_needed]
+    streamed = None
+    if training and count_rows(path for path in files["train"] if path.suffix == ".jsonl") > STREAM_ROWS:
+        share = 0.0 if files["valid"] else valid_share
+        streamed = StreamedStories(files["train"], asks, share, MOST_VALID, progress)
+        needed.remove("train")
     for split in (*needed, "valid"):
         rows[split] = [story for path in files[split] for story in _read_file(path, progress, asks)]
     for split in needed:
         if not rows[split]:
             raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
-    return RelationRows.of_files(folder, files, rows)
+    read = RelationRows.of_files(folder, files, rows)
+    return read if streamed is None else replace(read, train=streamed)
 
 
 def read_valid(

@@ -86,7 +86,7 @@ class RelationRows:
 
     name: str
     fingerprint: str  # of the files they were read from, or of rows in memory
-    train: tuple[Story, ...]
+    train: Any  # a tuple of stories, or `stream.StreamedStories`
     tests: dict[int, tuple[Story, ...]]
     valid: tuple[Story, ...] = ()
     corpus: str = ""  # "clutrr" for files in its format

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, pstdev
 from typing import Any, Self
 
 from ...errors import UserError
@@ -22,11 +22,6 @@ class Scale:
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]  # 1 where all numbers are the same
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[float]]) -> Self:
-        columns = list(zip(*rows, strict=True))
-        return cls(tuple(fmean(column) for column in columns), tuple(pstdev(column) or 1.0 for column in columns))
 
     def units(self, numbers: Sequence[float]) -> list[float]:
         """Numbers in units of the deviation."""
@@ -55,23 +50,12 @@ class Schema:
     usual: str | tuple[str, ...] | None = None  # the most frequent answer of the training rows, where it is no number
 
     @classmethod
-    def of(cls, stories: Sequence[Story]) -> Self:
+    def of(cls, stories: Iterable[Story]) -> Schema:
         """Learn the schema from training rows; refuses rows that do not go together."""
-        kind = _kind(stories)
-        targets = [target for story in stories for _, target in story.questions]
-        labels = (target if isinstance(target, tuple) else (target,) for target in targets)
-        counts = Counter(tuple(sorted(t)) if isinstance(t, tuple) else t for t in targets if not isinstance(t, float))
-        return cls(
-            relations=Vocab.of(_relations(stories)),
-            answers=Vocab.of(str(label) for of_one in labels for label in of_one) if kind != "number" else Vocab(()),
-            kind=kind,
-            node_labels=Vocab.of(label for story in stories for _, label in story.node_labels),
-            absent=any(story.absent for story in stories),
-            node_features=_scale(stories, "node_features"),
-            edge_features=_scale(stories, "edge_features"),
-            number=Scale.of([[float(target)] for target in targets]) if kind == "number" else None,  # type: ignore[arg-type]
-            usual=min(counts, key=lambda answer: (-counts[answer], answer)) if counts else None,
-        )
+        builder = SchemaBuilder()
+        for story in stories:
+            builder.add(story)
+        return builder.schema()
 
     # --- numbers ------------------------------------------------------------------------------------------------------
 
@@ -167,32 +151,84 @@ class Schema:
         )
 
 
-def _relations(stories: Iterable[Story]) -> Iterable[str]:
-    for story in stories:
-        yield from story.relations
-        yield from (relation for _, _, relation in story.absent)
+class SchemaBuilder:
+    """Learns a schema row by row."""
 
+    def __init__(self) -> None:
+        self._rows = 0
+        self._relations: set[str] = set()
+        self._node_labels: set[str] = set()
+        self._absent = False
+        self._first: dict[str, int] = {}  # by kind of target: the first row that has it
+        self._answers: Counter[str | tuple[str, ...]] = Counter()
+        self._numbers = {name: _Moments() for name in ("nodes", "edges", "targets")}
 
-def _kind(stories: Sequence[Story]) -> str:
-    """The one kind of target of all rows. A single label beside lists of labels is a list of one."""
-    first: dict[str, str] = {}
-    for number, story in enumerate(stories):
+    def add(self, story: Story) -> None:
+        """Learn from a training row."""
+        self._rows += 1
+        self._relations.update(story.relations)
+        self._relations.update(relation for _, _, relation in story.absent)
+        self._node_labels.update(label for _, label in story.node_labels)
+        self._absent |= bool(story.absent)
+        for name, features in (("nodes", story.node_features), ("edges", story.edge_features)):
+            for numbers in features:
+                if numbers is not None and not self._numbers[name].add(numbers):
+                    usual = len(self._numbers[name].means)
+                    raise UserError(
+                        f"row {self._rows} of train: found {len(numbers)} features in {name!r}; expected {usual}, as "
+                        "in the rows before"
+                    )
         for _, target in story.questions:
-            first.setdefault(KINDS[type(target)], f"row {number + 1}")
-    if len(first) > 1:
-        found = ", ".join(f"{_WORDS[kind]} in {row} of train" for kind, row in first.items())
-        raise UserError(f"target: found {found}; expected the same kind in all rows")
-    return next(iter(first), "one")
+            self._first.setdefault(KINDS[type(target)], self._rows)
+            if isinstance(target, float):
+                self._numbers["targets"].add((target,))
+            else:
+                self._answers[target if isinstance(target, str) else tuple(sorted(target))] += 1
+        if len(self._first) > 1:
+            found = ", ".join(f"{_WORDS[kind]} in row {row} of train" for kind, row in self._first.items())
+            raise UserError(f"target: found {found}; expected the same kind in all rows")
 
-
-def _scale(stories: Sequence[Story], name: str) -> Scale | None:
-    rows = [(number, numbers) for number, story in enumerate(stories) for numbers in getattr(story, name) if numbers]
-    lengths = Counter(len(numbers) for _, numbers in rows)
-    if len(lengths) > 1:
-        usual = lengths.most_common(1)[0][0]
-        number, odd = next((number, numbers) for number, numbers in rows if len(numbers) != usual)
-        where = "nodes" if name == "node_features" else "edges"
-        raise UserError(
-            f"row {number + 1} of train: found {len(odd)} features in {where!r}; expected {usual}, as in most rows"
+    def schema(self) -> Schema:
+        """What was learned."""
+        labels = {label for answer in self._answers for label in ([answer] if isinstance(answer, str) else answer)}
+        counts = self._answers
+        return Schema(
+            relations=Vocab.of(self._relations),
+            answers=Vocab.of(labels),
+            kind=next(iter(self._first), "one"),
+            node_labels=Vocab.of(self._node_labels),
+            absent=self._absent,
+            node_features=self._numbers["nodes"].scale(),
+            edge_features=self._numbers["edges"].scale(),
+            number=self._numbers["targets"].scale(),
+            usual=min(counts, key=lambda answer: (-counts[answer], answer)) if counts else None,
         )
-    return Scale.of([numbers for _, numbers in rows]) if rows else None
+
+
+class _Moments:
+    """Running means and deviations of rows of numbers, by Welford's method."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.means: list[float] = []
+        self._squares: list[float] = []
+
+    def add(self, numbers: Sequence[float]) -> bool:
+        """Count a row; False if it has another length than those before."""
+        if not self.count:
+            self.means, self._squares = [0.0] * len(numbers), [0.0] * len(numbers)
+        elif len(numbers) != len(self.means):
+            return False
+        self.count += 1
+        for place, number in enumerate(numbers):
+            apart = number - self.means[place]
+            self.means[place] += apart / self.count
+            self._squares[place] += apart * (number - self.means[place])
+        return True
+
+    def scale(self) -> Scale | None:
+        """The scale of the numbers; None if there are none."""
+        if not self.count:
+            return None
+        deviations = (math.sqrt(square / self.count) for square in self._squares)
+        return Scale(tuple(self.means), tuple(deviation or 1.0 for deviation in deviations))

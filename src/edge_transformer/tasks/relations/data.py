@@ -18,6 +18,7 @@ from ...data.relations.fields import relation_rows
 from ...data.relations.folder import graph_files, read_folder, read_valid, valid_files
 from ...data.relations.rows import RelationRows, Story, is_of_families
 from ...data.relations.schema import Schema
+from ...data.relations.stream import MOST_VALID, STREAM_ROWS, StreamedStories
 from ...data.relations.table import NOT_ASKED, GraphBatch, GraphTable
 from ...data.tensors import Vocab
 from ...errors import UserError
@@ -37,7 +38,7 @@ from .model import (
 )
 
 MOST_AUGMENTED = 100
-MOST_VALID, FEWEST_VALID = 2000, 30  # rows of a validation part that is split off
+FEWEST_VALID = 30  # rows of a validation part that is split off
 MOST_GROUPS = 10  # groups of sizes in scores
 TEST, VALID = "test", "valid"
 
@@ -78,24 +79,28 @@ class RelationData(TaskData):
         valid_fingerprint: str = "",
     ) -> None:
         self._data, self._settings, self._valid_fingerprint = data, settings, valid_fingerprint
-        stories = [story for story in data.train if settings.train_k is None or story.k in settings.train_k]
-        if not stories and model is None:
+        self._windows: dict[tuple[int, ...], tuple[GraphTable, Tensor]] = {}  # of streamed rows, those read last
+        self._streamed = data.train if isinstance(data.train, StreamedStories) else None
+        stories = self._chosen(data.train)
+        if not stories and self._streamed is None and model is None:
             raise UserError(
                 f"data.train_k = {list(settings.train_k or ())}: no training story has one of these lengths"
             )
         held_out = self._held_out(stories, seed)
         self._train = [story for number, story in enumerate(stories) if number not in held_out]
-        if not self._train and model is None:
+        if not self._train and self._streamed is None and model is None:
             raise UserError(f"data.held_out = {settings.held_out}: leaves none of {len(stories)} rows to train on")
         self._splits: dict[str, Sequence[Story]] = {}
         if data.tests:
             self._splits[TEST] = sorted((story for of_k in data.tests.values() for story in of_k), key=_place)
-        if held_out or data.valid:
-            split_off = [stories[number] for number in sorted(held_out)]
+        split_off = [stories[number] for number in sorted(held_out)]
+        split_off += self._streamed.held_out if self._streamed else []
+        if split_off or data.valid:
             self._splits[VALID] = sorted(split_off or data.valid, key=_place)
         if held_out and data.valid:
             self._splits["valid files"] = sorted(data.valid, key=_place)
-        self.schema = Schema.of(self._train) if model is None else model.schema
+        learned = Schema.of(self._train) if self._streamed is None else self._streamed.schema
+        self.schema = learned if model is None else model.schema
         self._tables = {name: self._tabulate(rows) for name, rows in self._splits.items()}
         self._asked = 0 if model else round(settings.augmented * len(self._train))
         how = settings.augmented_k, seed, settings.augmented_returns
@@ -104,6 +109,17 @@ class RelationData(TaskData):
                 "data.augmented: found rows with more than one relation an edge and one query a row; expected 0"
             )
         self._augmented = augmented_stories(self._train, self._asked, *how) if self._asked else []
+
+    def _chosen(self, train: Sequence[Story] | StreamedStories) -> list[Story]:
+        """The training rows in memory that the settings ask for; none if they are streamed."""
+        lengths = self._settings.train_k
+        if not isinstance(train, StreamedStories):
+            return [story for story in train if lengths is None or story.k in lengths]
+        for name in ("train_k", "held_out", "augmented"):
+            if getattr(self._settings, name):
+                rows = f"{len(train):,} training rows, which are streamed"
+                raise UserError(f"data.{name}: found {rows}; expected it only where there are at most {STREAM_ROWS:,}")
+        return []
 
     def _held_out(self, stories: Sequence[Story], seed: int) -> set[int]:
         """The numbers of the rows that are not trained on but scored."""
@@ -140,7 +156,9 @@ class RelationData(TaskData):
     ) -> Self:
         training = model is None or settings.held_out > 0 or settings.valid_share > 0
         testing = settings.test or model is not None  # a trained model is scored on every split there is
-        data, valid_fingerprint = read_folder(folder, progress, training, testing, cls.Model.asks), ""
+        share = settings.valid_share if model is None else 0.0
+        data = read_folder(folder, progress, training, testing, cls.Model.asks, share)
+        valid_fingerprint = ""
         # Training needs the validation folder; scoring a trained model can do without it.
         if settings.valid and (model is None or Path(settings.valid).is_dir()):
             valid_fingerprint, stories = read_valid(settings.valid, progress, cls.Model.asks)
@@ -160,6 +178,20 @@ class RelationData(TaskData):
         """The training rows, made at first use: scoring needs none."""
         return self._tabulate([*self._train, *self._augmented])[0]
 
+    def _window(self, window: tuple[int, ...]) -> tuple[GraphTable, Tensor]:
+        """The rows of some blocks of streamed rows, and where those of each block begin."""
+        if window not in self._windows:
+            assert self._streamed is not None
+            while len(self._windows) > 1:  # a batch has rows of two windows at the most
+                del self._windows[next(iter(self._windows))]
+            starts: list[int] = []
+            stories: list[Story] = []
+            for block in window:
+                starts.append(len(stories))
+                stories += self._streamed.stories(block)
+            self._windows[window] = self._tabulate(stories)[0], torch.tensor(starts)
+        return self._windows[window]
+
     def _tabulate(self, stories: Sequence[Story]) -> tuple[GraphTable, list[int]]:
         """Stories as tensors, and the numbers of those that the table has: the others say what no training row said."""
         table = GraphTable(self.schema)
@@ -175,10 +207,10 @@ class RelationData(TaskData):
 
     @property
     def train_rows(self) -> int:
-        return len(self._train) + len(self._augmented)
+        return len(self._streamed) if self._streamed else len(self._train) + len(self._augmented)
 
     def identity(self) -> dict[str, Any]:
-        lengths = sorted({story.k for story in self._train})
+        lengths = sorted(self._streamed.lengths if self._streamed else {story.k for story in self._train})
         return {
             "name": self._data.name,
             "fingerprint": self._data.fingerprint,
@@ -195,17 +227,14 @@ class RelationData(TaskData):
         }
 
     def facts(self) -> DataFacts:
-        sizes = [story.size for story in self._train]
+        sample = self._streamed.sample if self._streamed else self._train
         return DataFacts(
-            rows=len(self._train),
+            rows=len(self._streamed or self._train),
             valid_rows=len(self._splits.get(VALID, ())),
-            distinct=len({story.graph for story in self._train}),
-            mean_size=sum(sizes) / len(sizes),
-            largest=max(size for stories in (self._train, *self._splits.values()) for size in map(_size, stories)),
-            longest=max(longest_path(story) for story in self._train[:: max(1, len(self._train) // 500)]),
+            mean_size=sum(map(_size, sample)) / len(sample),
+            longest=max(longest_path(story) for story in sample[:: max(1, len(sample) // 500)]),
             labels=self.schema.labels,
             classes=self.schema.outputs,
-            questions=sum(len(story.questions) for story in self._train),
         )
 
     def notes(self) -> list[str]:
@@ -230,14 +259,28 @@ class RelationData(TaskData):
         return notes
 
     def new_model(self, settings: Mapping[str, Any]) -> LabelledGraphModel:
-        require_memory(max(map(_size, self._train)), settings, training=True)
+        largest = self._streamed.largest if self._streamed else max(map(_size, self._train))
+        require_memory(largest, settings, training=True)
         return self.Model(settings, self.schema)
 
-    def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
-        return self._table.batches(rows, merge_equal=self._settings.merge_equal)
+    def shuffled(self, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
+        if self._streamed is None:
+            return super().shuffled(batch_size, seed, epoch)
+        self._window_of = {block: window for window in self._streamed.windows(seed, epoch) for block in window}
+        return self._streamed.shuffled(batch_size, seed, epoch)
 
-    def weight(self, rows: Tensor) -> float:
-        return float(len(rows))
+    def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
+        if self._streamed is None:
+            yield from self._table.batches(rows, merge_equal=self._settings.merge_equal)
+            return
+        blocks = torch.searchsorted(torch.tensor(self._streamed.starts), rows, right=True) - 1
+        for window in dict.fromkeys(self._window_of[block] for block in blocks.unique().tolist()):
+            table, starts = self._window(window)
+            inside = torch.isin(blocks, torch.tensor(window))
+            of_block = blocks[inside]
+            place = starts[torch.searchsorted(torch.tensor(window), of_block)]
+            within = rows[inside] - torch.tensor(self._streamed.starts)[of_block] + place
+            yield from table.batches(within, merge_equal=self._settings.merge_equal)
 
     def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
         """Each row counts once: the mean over its questions."""
