@@ -118,7 +118,7 @@ def _print(scored: Scored, as_json: bool) -> None:
         return
     if not scored.recorded:
         print_scores(f"{scored.model} on {scored.data}", scored.scores)
-        for split, details in getattr(scored.scores, "details", {}).items():
+        for split, details in [*getattr(scored.scores, "details", {}).items()][:1]:  # of test rows, if there are any
             out.print(report_text(details, split))
         return
     print_scores(f"{scored.model}: its recorded scores on {scored.data}; nothing was scored now", scored.scores)

@@ -92,15 +92,19 @@ class RelationData(TaskData):
             raise UserError(f"data.held_out = {settings.held_out}: leaves none of {len(stories)} rows to train on")
         self._splits: dict[str, Sequence[Story]] = {}
         if data.tests:
-            self._splits[TEST] = sorted((story for of_k in data.tests.values() for story in of_k), key=_place)
+            self._splits[TEST] = [story for of_k in data.tests.values() for story in of_k]
         split_off = [stories[number] for number in sorted(held_out)]
         split_off += self._streamed.held_out if self._streamed else []
         if split_off or data.valid:
-            self._splits[VALID] = sorted(split_off or data.valid, key=_place)
+            self._splits[VALID] = split_off or data.valid
         if held_out and data.valid:
-            self._splits["valid files"] = sorted(data.valid, key=_place)
+            self._splits["valid files"] = data.valid
         learned = Schema.of(self._train) if self._streamed is None else self._streamed.schema
         self.schema = learned if model is None else model.schema
+        # Scores by length, as of CLUTRR, or else by number of nodes.
+        self._by_length = self.Model.asks == "pairs" and is_of_families(self.schema.relations)
+        for name, rows in self._splits.items():
+            self._splits[name] = sorted(rows, key=lambda story: story.k if self._by_length else story.size)
         self._tables = {name: self._tabulate(rows) for name, rows in self._splits.items()}
         self._asked = 0 if model else round(settings.augmented * len(self._train))
         how = settings.augmented_k, seed, settings.augmented_returns
@@ -373,7 +377,7 @@ class RelationData(TaskData):
                 targets[places] = batch.targets.cpu()[inside].to(targets.dtype)
             if progress:
                 progress(len(batch.rows))
-        names = group_names(stories, families=is_of_families(self.relations) and self.Model.asks == "pairs")
+        names = group_names(stories, self._by_length)
         groups = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
         return logits, targets, groups, total / max(1, len(table))
 
@@ -429,11 +433,11 @@ def row_losses(schema: Schema, model: nn.Module, batch: GraphBatch, logits: Tens
     return losses.sum(1) / batch.asked.sum(1).clamp(min=1)
 
 
-def group_names(stories: Sequence[Story], families: bool) -> list[str]:
-    """The group of each row in scores: its number of relations k for families, else its number of nodes n."""
-    letter, values = ("k", [story.k for story in stories]) if families else ("n", [story.size for story in stories])
+def group_names(stories: Sequence[Story], by_length: bool) -> list[str]:
+    """The group of each row in scores: its number of relations k, or its number of nodes n."""
+    letter, values = ("k", [story.k for story in stories]) if by_length else ("n", [story.size for story in stories])
     distinct = sorted(set(values))
-    if len(distinct) <= MOST_GROUPS or families:
+    if len(distinct) <= MOST_GROUPS or by_length:
         return [f"{letter}={value}" for value in values]
     ordered = sorted(values)
     cuts = sorted({ordered[len(ordered) * part // 6] for part in range(1, 6)})  # the largest size of each group
@@ -464,11 +468,6 @@ def longest_path(story: Story) -> int:
 
 def _size(story: Story) -> int:
     return story.size
-
-
-def _place(story: Story) -> tuple[int, int]:
-    """Where a row stands in its split: scores are shown by length, or by size."""
-    return story.k, story.size
 
 
 def _can_be_right(schema: Schema, story: Story) -> bool:
