@@ -143,14 +143,14 @@ class Trainer:
             raise
 
     def _keep_to_time(self, shown: Bar) -> None:
-        """Plan fewer steps where the whole run would take more than its minutes."""
+        """Plan as many steps as the minutes allow, by the speed so far; the first steps are the slowest."""
         if self.config.minutes is None or self.step % STEPS_A_PLAN or self.fabric.world_size > 1:
             return
         spent = self.time.minutes  # scoring included
         possible = max(self.step + 1, int(self.step * self.config.minutes / max(spent, 1e-9)))
-        if possible < self.total_steps:
-            self.total_steps, self.stopped_by = possible, "minutes"
-            shown.set_total(possible)
+        self.total_steps = min(possible, self.planned_steps)
+        self.stopped_by = "minutes" if possible < self.planned_steps else ""
+        shown.set_total(self.total_steps)
 
     def _scores_are_due(self) -> bool:
         """Whether the model must be scored after the last step, and has not been."""
