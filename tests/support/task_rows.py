@@ -35,6 +35,25 @@ def _families() -> list[dict[str, Any]]:
     return [{"edges": [["a", r1, "b"], ["b", r2, "c"]], "query": ["a", "c"], "target": t} for r1, r2, t in told * 4]
 
 
+def _staff() -> list[dict[str, Any]]:
+    trees = [(("a", "b"), ("a", "c")), (("c", "b"), ("b", "a")), (("b", "a"),)]
+    rows = []
+    for edges in trees * 4:
+        bosses = {start for start, _ in edges}
+        nodes = sorted({node for edge in edges for node in edge})
+        target = {node: "boss" if node in bosses else "staff" for node in nodes}
+        rows.append({"edges": [[start, "leads", end] for start, end in edges], "target": target})
+    return rows
+
+
+def _molecules() -> list[dict[str, Any]]:
+    kinds = [("C", "O", "double", 1.5), ("C", "C", "single", 1.0), ("O", "O", "single", 0.5)]
+    return [
+        {"nodes": {"1": a, "2": [b, "end"]}, "edges": [["1", bond, "2", [length]]], "target": length}
+        for a, b, bond, length in kinds * 4
+    ]
+
+
 def _graphs() -> list[dict[str, Any]]:
     sentences = [("Ann", "ran"), ("Bob", "slept"), ("Eve", "ran")]
     labels = {"role": ["agent", ""], "kind": ["N", "V"]}
@@ -143,6 +162,18 @@ CASES = {
         _families(),
         {"edges": [["a", "son"]], "query": ["a", "b"], "target": "x"},
         r'\["a", "son"\]',
+        {**TINY, "min_layers": None},
+    ),
+    "node-labels": Case(
+        _staff(),
+        {"edges": [["a", "leads", "b"]], "target": {"c": "boss"}},
+        r'nodes that some edge or "nodes" mentions: a, b',
+        {**TINY, "min_layers": None},
+    ),
+    "graph-labels": Case(
+        _molecules(),
+        {"nodes": {"a": 3, "b": "C"}, "edges": [["a", "single", "b", float("nan")]], "target": "x"},
+        "features that are numbers",
         {**TINY, "min_layers": None},
     ),
     "graphs": Case(_graphs(), {"tokens": ["a"], "parents": [7], "labels": {}}, "token 0 with parent 7", TINY),

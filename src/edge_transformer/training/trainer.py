@@ -144,10 +144,11 @@ class Trainer:
 
     def _keep_to_time(self, shown: Bar) -> None:
         """Plan as many steps as the minutes allow, by the speed so far; the first steps are the slowest."""
-        if self.config.minutes is None or self.step % STEPS_A_PLAN or self.fabric.world_size > 1:
+        if self.config.minutes is None or self.step % STEPS_A_PLAN:
             return
-        spent = self.time.minutes  # scoring included
-        possible = max(self.step + 1, int(self.step * self.config.minutes / max(spent, 1e-9)))
+        possible = max(self.step, int(self.step * self.config.minutes / max(self.time.minutes, 1e-9)))
+        if self.fabric.world_size > 1:  # all stop at the same step
+            possible = int(self.fabric.broadcast(possible))
         self.total_steps = min(possible, self.planned_steps)
         self.stopped_by = "minutes" if possible < self.planned_steps else ""
         shown.set_total(self.total_steps)
