@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations, product
 
 from .drawing import PEOPLE, Edge, Row, Splits, draw_rows
 
@@ -29,7 +30,7 @@ CITIES = (
     "Nancy",
 )
 COMPANIES = ("Acme", "Bolt", "Cargo", "Dyno", "Ember", "Flux", "Gamma", "Helix", "Ion")
-PERSONS = tuple(PEOPLE[:20])
+PERSONS = tuple(PEOPLE[:24])
 
 SHARES = {
     "no link": 0.26,
@@ -51,33 +52,43 @@ PLACES = 18  # the most nodes of a row
 
 
 def graph(seed: int = 1, rows: int = 800, test_rows: int = 400) -> Splits:
-    """Neighbourhoods of pairs of nodes in a fixed world of 62; the answer is the edge of the pair, which is hidden.
+    """Neighbourhoods of pairs of nodes in a fixed world of 66; the answer is the edge of the pair, which is hidden.
 
     `link` has the rules; they join 2 to 8 of the facts that a row shows. Facts that are not shown do not hold: the
     answer is what follows from the row alone. A pair is in the training rows or in the test rows, never in both.
     """
-    facts = _world(random.Random("the world"))
-    pairs = [(a, b) for starts, ends in ASKED for a in starts for b in ends if a != b]
-    random.Random(f"{seed} graph pairs").shuffle(pairs)
-    trained = {pair for place, pair in enumerate(pairs) if place % 3}
-    by_link: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for a, b in pairs:
-        by_link[link(facts, a, b)].append((a, b))
+    facts = _world(random.Random("world 5"))
+    around: dict[str, list[str]] = defaultdict(list)
+    for a, _, b in facts:
+        around[a].append(b)
+        around[b].append(a)
+    pairs = _pairs(facts, seed)
     seen: set[str] = set()
     splits: Splits = {}
     for split, number in (("train", rows), ("test", test_rows)):
-        usable = {
-            target: [pair for pair in found if (pair in trained) == (split == "train")]
-            for target, found in by_link.items()
-        }
 
-        def draw(rng: random.Random, target: str, usable: dict[str, list[tuple[str, str]]] = usable) -> Row | None:
-            pair = rng.choice(usable[target])
-            tries = (_draw(rng, facts, pair, target) for _ in range(8))  # far pairs need more than near ones
+        def draw(rng: random.Random, target: str, split: str = split) -> Row | None:
+            pair = rng.choice(pairs[split, target])
+            if rng.random() < 0.5 and any({*pair} <= {*starts} & {*ends} for starts, ends in ASKED):
+                pair = pair[::-1]
+            tries = (_draw(rng, facts, around, pair, target) for _ in range(8))  # far pairs need more than near ones
             return next((row for row in tries if row is not None), None)
 
         splits[split] = draw_rows(random.Random(f"{seed} graph {split}"), number, SHARES, draw, seen)
     return splits
+
+
+def _pairs(facts: Sequence[Edge], seed: int) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """The pairs to ask for by split and answer, those of one kind of node in one direction; a third is for tests."""
+    by_link: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for starts, ends in ASKED:
+        for a, b in combinations(starts, 2) if starts == ends else product(starts, ends):
+            by_link[link(facts, a, b)].append((a, b))
+    pairs = {}
+    for target, found in by_link.items():
+        random.Random(f"{seed} graph {target}").shuffle(found)
+        pairs["train", target], pairs["test", target] = found[len(found) // 3 :], found[: len(found) // 3]
+    return pairs
 
 
 def link(facts: Iterable[Edge], a: str, b: str) -> str:
@@ -145,8 +156,8 @@ def _world(rng: random.Random) -> list[Edge]:
     facts += [(company, "based in", rng.choice(CITIES)) for company in COMPANIES]
     facts += [(company, "owned by", COMPANIES[place // 2]) for place, company in enumerate(COMPANIES) if place > 1]
     for place, person in enumerate(PERSONS):
-        facts.append((person, "born in", rng.choice(CITIES)))
-        facts.append((person, "lives in", rng.choice(CITIES)))
+        cities = rng.sample(CITIES, 2)
+        facts += [(person, "born in", cities[0]), (person, "lives in", cities[1])]
         if rng.random() < 0.4:
             facts.append((person, "naturalised in", rng.choice(COUNTRIES)))
         if place >= 5:  # the first five are parents of the others
@@ -157,9 +168,15 @@ def _world(rng: random.Random) -> list[Edge]:
     return facts + [(a, "married to", b) for a, b in couples if link(facts, a, b) != "sibling of"]
 
 
-def _draw(rng: random.Random, facts: Sequence[Edge], pair: tuple[str, str], target: str) -> Row | None:
+def _draw(
+    rng: random.Random,
+    facts: Sequence[Edge],
+    around: Mapping[str, Sequence[str]],
+    pair: tuple[str, str],
+    target: str,
+) -> Row | None:
     """Facts around a pair from which the answer follows, with some that it does not need."""
-    shown = _paths(rng, facts, pair)
+    shown = _paths(rng, around, pair)
     if len(shown) > PLACES:
         return None
     most = rng.randint(8, PLACES)
@@ -178,16 +195,12 @@ def _draw(rng: random.Random, facts: Sequence[Edge], pair: tuple[str, str], targ
     return {"edges": [list(fact) for fact in told], "query": list(pair), "target": target}
 
 
-def _paths(rng: random.Random, facts: Sequence[Edge], pair: tuple[str, str]) -> list[str]:
-    """The nodes of one to three paths between the two nodes, each the shortest by random lengths of the facts."""
+def _paths(rng: random.Random, around: Mapping[str, Sequence[str]], pair: tuple[str, str]) -> list[str]:
+    """The nodes of one to three paths between the two nodes, each the shortest by random lengths of its steps."""
     nodes = dict.fromkeys(pair)
     for _ in range(rng.randint(1, 3)):
-        around: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        for a, _, b in facts:
-            length = rng.expovariate(1)
-            around[a].append((length, b))
-            around[b].append((length, a))
-        waiting, reached = [(0.0, pair[0], [pair[0]])], set()
+        waiting: list[tuple[float, str, list[str]]] = [(0.0, pair[0], [])]
+        reached: set[str] = set()
         while waiting:
             far, node, path = heapq.heappop(waiting)
             if node == pair[1]:
@@ -195,6 +208,8 @@ def _paths(rng: random.Random, facts: Sequence[Edge], pair: tuple[str, str]) -> 
                 break
             if node not in reached:
                 reached.add(node)
-                for length, other in around[node]:
-                    heapq.heappush(waiting, (far + length, other, [*path, other]))
+                path = [*path, node]
+                for other in around[node]:
+                    if other not in reached:
+                        heapq.heappush(waiting, (far + rng.random(), other, path))
     return list(nodes)
