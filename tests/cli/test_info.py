@@ -102,7 +102,8 @@ def test_lengths(text: str, lengths: list[int]) -> None:
 
 def test_unknown_kind_of_data(tmp_path: Path) -> None:
     assert refused("data", "generate", "chess", "--out", str(tmp_path / "x")) == (
-        "unknown kind of data 'chess'; known is clutrr"
+        "unknown kind of data 'chess'; known are clutrr, clutrr-sample, organisation, permissions, spatial, family, "
+        "graph, molecules"
     )
 
 

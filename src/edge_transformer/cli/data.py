@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,14 @@ from .options import MAX_SEED, out
 
 
 def generate(
-    kind: Annotated[str, typer.Argument(help="What to generate: clutrr.")],
+    context: typer.Context,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="What to generate: clutrr; clutrr-sample; or a problem: organisation, permissions, spatial, family,"
+            " graph, molecules."
+        ),
+    ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
     train_k: Annotated[str, typer.Option(help="Story lengths to train on, such as 2,3,4 or 2-4.")] = "2,3,4",
     test_k: Annotated[str, typer.Option(help="Story lengths to test on.")] = "2-10",
@@ -24,9 +31,16 @@ def generate(
     test_rows: Annotated[int, typer.Option(min=1, help="Test stories of each length.")] = 100,
     valid_k: Annotated[str, typer.Option(help="Story lengths to validate on.", show_default="none")] = "",
     valid_rows: Annotated[int, typer.Option(min=1, help="Validation stories of each length.")] = 100,
+    source: Annotated[
+        Path | None, typer.Option(help="CLUTRR folder that clutrr-sample takes stories from.", show_default="none")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
-    """Generate family stories in the format of CLUTRR, with a proof of every answer.
+    """Generate family stories in the format of CLUTRR, with a proof of every answer, or rows of another problem.
+
+    `clutrr-sample` draws `--rows` training stories of the folder `--source`, and keeps its test files. The problems
+    have a fixed number of rows in train.jsonl and test.jsonl; `molecules` is for the task graph-labels, the others
+    are for relations.
 
     Examples:
 
@@ -35,13 +49,19 @@ def generate(
     - `edge-transformer data generate clutrr --train-k 2,3 --rows 35000 --seed 2 --out families-23`
 
     - `edge-transformer data generate clutrr --valid-k 5-10 --valid-rows 200 --out families`
+
+    - `edge-transformer data generate clutrr-sample --source data/clutrr/data_db9b8f04 --rows 500 --out clutrr-500`
+
+    - `edge-transformer data generate organisation --out organisation`
     """
     from ..data.relations.generate import GeneratedData
     from ..io.files import check_folder
     from ..io.progress import bar
 
     if kind != "clutrr":
-        raise UserError(f"unknown kind of data {kind!r}; known is clutrr")
+        _generate_other(context, kind, folder, source, rows, seed)
+        return
+    _refuse_options(context, kind, ("source",))
     lengths, test_lengths = _lengths("--train-k", train_k), _lengths("--test-k", test_k)
     valid_lengths = _lengths("--valid-k", valid_k) if valid_k else []
     data = GeneratedData(
@@ -54,6 +74,39 @@ def generate(
     print(f"{rows:,} training{valid} and {data.test_stories:,} test stories in {folder}:")
     for path in files:
         print(f"  {path.name}")
+
+
+def _generate_other(context: typer.Context, kind: str, folder: Path, source: Path | None, rows: int, seed: int) -> None:
+    """Write a sample of CLUTRR, or the rows of a problem."""
+    from ..data.relations.problems import PROBLEMS, sample_clutrr, write_problem
+    from ..io.files import check_folder
+
+    if kind != "clutrr-sample" and kind not in PROBLEMS:
+        raise UserError(f"unknown kind of data {kind!r}; known are clutrr, clutrr-sample, {', '.join(PROBLEMS)}")
+    _refuse_options(context, kind, ("train_k", "test_k", "test_rows", "valid_k", "valid_rows"))
+    if kind == "clutrr-sample":
+        if source is None:
+            raise UserError("clutrr-sample: found no --source; expected the CLUTRR folder to take stories from")
+        check_folder("--out", folder)
+        files = sample_clutrr(source, folder, rows, seed)
+        print(f"{rows:,} training stories of {source}, and its test files, in {folder}:")
+        for path in files:
+            print(f"  {path.name}")
+        return
+    _refuse_options(context, kind, ("rows", "source"))
+    check_folder("--out", folder)
+    counts = write_problem(kind, folder, seed)
+    print(f"{kind} in {folder}:")
+    for path, count in counts.items():
+        print(f"  {path.name}: {count:,} rows")
+
+
+def _refuse_options(context: typer.Context, kind: str, names: Iterable[str]) -> None:
+    """Refuse options that were given, but that this kind of data does not have."""
+    for name in names:
+        given = context.get_parameter_source(name)
+        if given is not None and given.name != "DEFAULT":
+            raise UserError(f"--{name.replace('_', '-')}: found it with {kind}, which has no such option")
 
 
 def _lengths(option: str, text: str) -> list[int]:
