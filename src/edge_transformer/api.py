@@ -136,7 +136,7 @@ def train(
         for note in rows.notes():
             say(f"note: {note}")
         if run.preset == FITTED:
-            run, reasons = fitted_run(run, rows)
+            run, rows, reasons = fitted_run(run, rows)
             for reason in reasons:
                 say(reason)
         folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))

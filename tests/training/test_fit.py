@@ -46,8 +46,8 @@ def test_train_without_a_preset_fits_settings_and_takes_changes(
     data = {"train": rows["train"], "test": rows["test"][:20]}
     model = et.train("relations", data, out=tmp_path / "run", dim=16, heads=2, layers=3, epochs=2, minutes=5)
     told = capsys.readouterr().err
-    assert told.count("data: 216 training rows") == 1
-    assert "24 validation rows" in told
+    assert told.count("data: 210 training rows") == 1
+    assert "30 validation rows" in told
     assert "limited by" in told
     settings = model.record.settings
     assert (settings["model"]["dim"], settings["train"]["epochs"], settings["train"]["minutes"]) == (16, 2, 5)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,21 +198,22 @@ def test_ctrl_c_leaves_a_resumable_run(families: Path, tmp_path: Path) -> None:
 def test_ctrl_c_ends_scoring_which_begins_anew_later(
     last: bool, families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = {"train.epochs": 4, "train.evaluate_every": 2}
+    changes = {"train.epochs": 4, "train.evaluate_every": 2, "data.held_out": 0.4}
     whole = make_trainer(families, tmp_path / "whole", **changes)
     record = whole.train()
     trainer = make_trainer(families, tmp_path / "cut", **changes)
     stop = whole.total_steps if last else whole.total_steps // 2
-    evaluate, scored = trainer.data.evaluate, []
+    scored = []
 
-    def interrupted(model: Any, device: torch.device, progress: Callable[[int], None]) -> dict[str, float]:
+    def interrupted(evaluate: Callable[..., dict[str, float]], *how: Any) -> dict[str, float]:
         if trainer.step == stop:
             os.kill(os.getpid(), signal.SIGINT)
-        scores = evaluate(model, device, progress)
+        scores = evaluate(*how)
         scored.append(trainer.step)
         return scores
 
-    monkeypatch.setattr(trainer.data, "evaluate", interrupted)
+    for name in ("evaluate", "evaluate_midway"):
+        monkeypatch.setattr(trainer.data, name, partial(interrupted, getattr(trainer.data, name)))
     assert trainer.train() is None
     assert scored == [entry["step"] for entry in trainer.history] == ([whole.total_steps // 2] if last else [])
     trainer.release_folder()
@@ -345,3 +347,52 @@ def test_a_device_that_is_not_there(families: Path, tmp_path: Path) -> None:
     run = RunConfig.from_preset("relations", "clutrr/cpu", {}, seed=1)
     with pytest.raises(UserError, match="--device cuda: PyTorch finds no such device; here are auto, cpu"):
         Trainer(run, run.load_data(families), tmp_path / "run", Hardware("cuda", threads=1))
+
+
+# --- the best weights, patience and time ------------------------------------------------------------------------------
+
+KEPT = {"train.keep": "best", "data.held_out": 0.4, "train.evaluate_every": 1, "train.average": 0.0}
+
+
+def test_the_best_weights_on_validation_rows_are_scored_and_saved(
+    families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(families, tmp_path / "run", **KEPT, **{"train.epochs": 4})
+    best: list[list[torch.Tensor]] = []
+
+    def choice(scores: dict[str, float]) -> tuple[float, float]:
+        if len(trainer.history) == 2:  # the second score is the best
+            best.append([weight.detach().clone() for weight in trainer.model.parameters()])
+            return 1.0, 0.0
+        return 0.0, 0.0
+
+    monkeypatch.setattr(trainer.data, "choice", choice)
+    record = trainer.train()
+    assert record is not None
+    assert trainer.best.chosen["step"] == 2 * trainer.batches_an_epoch
+    for mine, theirs in zip(trainer.trained_model().parameters(), best[0], strict=True):
+        assert mine.equal(theirs)
+    assert record.metrics["accuracy"] == trainer.data.evaluate(trainer.model, trainer.device)["accuracy"]
+
+
+def test_patience_ends_a_run_that_is_then_scored_once_and_resumes_as_finished(families: Path, tmp_path: Path) -> None:
+    changes = {**KEPT, "train.epochs": 30, "train.patience": 2, "train.lr": 0.0}
+    trainer = make_trainer(families, tmp_path / "run", **changes)
+    record = trainer.train()
+    assert record is not None
+    assert (trainer.stopped_by, trainer.step) == ("patience", 3 * trainer.batches_an_epoch)
+    assert trainer.total_steps < trainer.planned_steps
+    assert {"accuracy", "valid", "loss"} <= set(record.metrics)
+    assert [entry["is_last"] for entry in trainer.history] == [False, False, True]
+    assert "accuracy" not in trainer.history[0]["scores"]
+    trainer.release_folder()
+    assert make_trainer(families, tmp_path / "run", **changes).train() == record
+
+
+def test_a_run_keeps_to_its_minutes(families: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(families, tmp_path / "run", **{"train.epochs": 100_000, "train.minutes": 0.03})
+    record = trainer.train()
+    assert record is not None
+    assert trainer.stopped_by == "minutes"
+    assert 10 <= trainer.step == trainer.total_steps < trainer.planned_steps
+    assert record.minutes < 0.5

@@ -164,6 +164,9 @@ class DataFacts:
     longest: int  # edges between the nodes of a question, at the most
     labels: int  # of edges and nodes
     classes: int  # labels to choose from
+    most_edges: int = 0  # of a training row
+    composes: bool = False  # whether rows are chains whose answers label edges too, so that longer rows can be made
+    genders: bool = False  # whether the rows of families say who is male and female
 
 
 class TaskData(ABC):
@@ -234,6 +237,10 @@ class TaskData(ABC):
     def facts(self) -> DataFacts | None:
         """What settings are fitted to where no preset is named; None if the task has no such settings."""
         return None
+
+    def with_settings(self, settings: Any, seed: int) -> Self:
+        """The same rows under other settings of data, where these were fitted to the rows."""
+        return self
 
     # --- training -----------------------------------------------------------------------------------------------------
 

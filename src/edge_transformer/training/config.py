@@ -49,9 +49,11 @@ class TrainConfig:
         require_choice(self, "batches", ("random", "length", "words"))
         require_choice(self, "keep", ("last", "best"))
         require_fraction(self, "average")
-        for name in ("steps", "minutes", "patience"):
+        for name in ("steps", "patience"):
             if getattr(self, name) is not None:
                 require_positive(self, name)
+        if self.minutes is not None and self.minutes <= 0:
+            raise ValueError(f"minutes must be above 0, but is {self.minutes}")
         for name in ("lr", "warmup_steps", "weight_decay", "clip"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")

@@ -20,6 +20,7 @@ FEW_ROWS, MANY_ROWS = 1000, 5000
 LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
 EVALUATIONS = 25  # of the validation rows
+MOST_EDGES = 10  # of an augmented row
 
 
 def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
@@ -30,13 +31,13 @@ def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
     return RunConfig.of(task, FITTED, values, overrides, seed)
 
 
-def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, list[str]]:
-    """The run with settings fitted to its data, and what was chosen and why, in three lines."""
+def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, TaskData, list[str]]:
+    """The run with settings fitted to its data, the data with these settings, and the choices in three lines."""
     facts = data.facts()
     assert facts is not None, "the data of these tasks know their facts"
     values, reasons = fitted_settings(first.task, facts)
     run = RunConfig.of(first.task, FITTED, values, first.overrides, first.seed)
-    return run, reasons
+    return run, data.with_settings(run.data_settings, run.seed), reasons
 
 
 def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[str]]:
@@ -45,7 +46,7 @@ def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[s
     dim = 64 if small else 128
     layers = min(8, max(5, 2 * facts.longest))
     batch = min(100, max(16, facts.rows // 30))
-    epoch = math.ceil(facts.rows / batch)
+    epoch = math.ceil(facts.rows * (2 if facts.composes else 1) / batch)
     epochs = max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / epoch))
     model = {
         "kind": "edge",
@@ -58,16 +59,21 @@ def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[s
         "inverse_edges": True,
     }
     train = _train(epochs, batch, max(1, epochs // EVALUATIONS))
+    of_data = dict(_DATA)
+    longer = min(MOST_EDGES, 2 * facts.most_edges)
+    if facts.composes:
+        of_data |= {"augmented": 1.0, "augmented_k": longer, "augmented_returns": 0.4 if facts.genders else 0.0}
+    more = f", as many longer rows made of them (up to {longer} edges)" if facts.composes else ""
     held_out = f"; {facts.valid_rows:,} validation rows" if facts.valid_rows else "; no validation rows"
     reasons = [
         f"data: {facts.rows:,} training rows of {facts.mean_size:.0f} nodes on average, {facts.labels} labels, "
-        f"{facts.classes} answers{held_out}",
+        f"{facts.classes} answers{more}{held_out}",
         f"model: dim {dim} for {'fewer' if small else 'more'} than {MANY_ROWS:,} rows, {layers} layers for questions "
         f"over {facts.longest} edge{'s' * (facts.longest != 1)}, inverse edges, dropout 0.2 (--set model.dim=...)",
         f"training: up to {epochs} epochs of {epoch} batches of {batch}, at most {MINUTES:g} minutes (--minutes), the "
         f"best weights on validation rows; it stops when they no longer improve (--set train.patience=...)",
     ]
-    return {"task": task, "model": model, "train": train, "data": dict(_DATA)}, reasons
+    return {"task": task, "model": model, "train": train, "data": of_data}, reasons
 
 
 _DATA = {"valid_share": 0.1}

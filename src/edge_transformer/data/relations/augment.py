@@ -8,12 +8,12 @@ genders of both people. Stories may also revisit people.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from .rows import Story
+from .rows import Story, told_path
 
 Parts = dict[tuple[str, str, str], list[Story]]  # (answer, genders of the two people of the question) -> stories
 
@@ -41,6 +41,33 @@ def augmented_stories(
         for _ in range(count)
     )
     return [story for story in made if story.k >= shortest]
+
+
+CHAINS, ANSWERS, AGREEING = 0.8, 0.6, 0.95  # shares of rows
+
+
+def composes(stories: Sequence[Story]) -> bool:
+    """Whether augmentation suits these rows: most are chains, most answers label edges too, and follow from the edges.
+
+    Where a label means one thing on an edge and another as an answer, as "manager" of a chart and "indirect manager",
+    its answers label no edges.
+    """
+    if not all(story.is_plain for story in stories):
+        return False
+    told = {relation for story in stories for relation in story.relations}
+    chains = sum(told_path(story.edges, story.query) is not None for story in stories)
+    paths = sum(story.size == len(story.edges) + 1 for story in stories)
+    answers = sum(story.target in told for story in stories)
+    steps: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
+    for story in stories:
+        if len(story.edges) == 2:
+            steps[(*story.relations, story.edges, story.query)][story.label] += 1
+    rows = sum(counts.total() for counts in steps.values())
+    agreeing = sum(max(counts.values()) for counts in steps.values())
+    whole = len(stories)
+    return (
+        min(chains, paths) >= CHAINS * whole and answers >= ANSWERS * whole and rows > 0 and agreeing >= AGREEING * rows
+    )
 
 
 def substitute(story: Story, edge: int, part: Story) -> Story:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...data.relations.augment import augmented_stories
+from ...data.relations.augment import augmented_stories, composes
 from ...data.relations.fields import relation_rows
 from ...data.relations.folder import graph_files, read_folder, read_valid, valid_files
 from ...data.relations.rows import RelationRows, Story, is_of_families
@@ -239,7 +239,17 @@ class RelationData(TaskData):
             longest=max(longest_path(story) for story in sample[:: max(1, len(sample) // 500)]),
             labels=self.schema.labels,
             classes=self.schema.outputs,
+            most_edges=max(story.k for story in sample),
+            composes=self._streamed is None and self.Model.asks == "pairs" and composes(self._train),
+            genders=any(story.genders for story in sample),
         )
+
+    def with_settings(self, settings: RelationSettings, seed: int) -> Self:
+        if settings == self._settings:
+            return self
+        again = type(self)(self._data, settings, seed, valid_fingerprint=self._valid_fingerprint)
+        again.folder, again.given, again.about = self.folder, self.given, self.about
+        return again
 
     def notes(self) -> list[str]:
         notes = []
