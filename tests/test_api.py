@@ -52,7 +52,7 @@ def test_settings_by_keyword_and_by_dotted_name() -> None:
     assert record.settings["train"]["lr"] == 0.5
     assert (record.settings["data"]["held_out"], record.settings["model"]["ff_factor"]) == (0.25, 1)
     assert record.overrides["train.lr"] == 0.5
-    assert record.preset == "relations/cpu"
+    assert record.preset == "fitted"
     assert train(preset="clutrr/cpu").record.preset == "clutrr/cpu"
 
 
@@ -86,8 +86,8 @@ def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> N
         ({"train": [*ROWS, 3]}, r"train\[12\]: found 3; expected an object"),
         ({"train": [{**ROWS[0], "query": ["a"]}]}, r'train\[0\]: found \["a"\]; expected "query"'),
         (
-            {"train": [{**ROWS[0], "nodes": 3}]},
-            r'train\[0\]: found the field "nodes"; expected no other than "edges", "query"',
+            {"train": [{**ROWS[0], "colour": 3}]},
+            r'train\[0\]: found the field "colour"; expected no other than "nodes", "edges"',
         ),
         ({"train": [{"edges": ROWS[0]["edges"]}]}, r'train\[0\]: found no "query"; expected "query"'),
         ("no-such-folder", "no-such-folder: no such folder"),
@@ -101,7 +101,10 @@ def test_data_that_are_refused(data: Any, message: str) -> None:
 
 
 def test_unknown_tasks_and_names_that_are_taken() -> None:
-    with pytest.raises(et.UserError, match="unknown task 'chess'; known are relations, graphs, trees, seq2seq"):
+    with pytest.raises(
+        et.UserError,
+        match="unknown task 'chess'; known are relations, node-labels, graph-labels, graphs, trees, seq2seq",
+    ):
         et.train("chess", ROWS)
     from edge_transformer.tasks.base import get_task
 
@@ -169,7 +172,9 @@ def test_evaluating_a_run_needs_no_data(tmp_path: Path) -> None:
     for name in ("train", "test"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     model = train(tmp_path, out=tmp_path / "run")
-    assert et.evaluate(tmp_path / "run", progress=False) == {"k=2": model.record.metrics["k=2"]}
+    assert et.evaluate(tmp_path / "run", progress=False) == {
+        name: model.record.metrics[name] for name in ("accuracy", "k=2")
+    }
     with pytest.raises(et.UserError, match=r"clutrr-small: found no run\.json that names a data folder"):
         et.evaluate("clutrr-small")
 
@@ -186,7 +191,7 @@ def test_nothing_is_shown_without_progress(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("", "")
     train({"train": ROWS, "test": ROWS}, progress=True)
     shown = capfd.readouterr().err
-    assert "training on 12 rows" in shown
+    assert "training on 24 rows" in shown  # half of them longer ones, made of the others
     assert "epoch 2 of 2" in shown
 
 

@@ -158,7 +158,9 @@ def train(
             checkpoint_seconds if out is not None else float("inf"), resumable=out is not None, callbacks=callbacks
         )
         if run.preset == FITTED and record is not None:
-            say(what_limited(trainer) or "")
+            limit = what_limited(trainer)
+            if limit is not None:
+                say(limit)
         model = trainer.trained_model()
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:

@@ -12,7 +12,7 @@ import command_line
 from command_line import SETTINGS, SMALL, Result, refused, run, scores
 from edge_transformer.io.records import read_record, read_records
 
-NOTE = "note: k=3: 1 of 8 rows have a relation or answer that no training row has; they count as wrong\n"
+NOTE = "note: test: 1 of 24 rows have a relation, label or answer that no training row has; they count as wrong\n"
 pytestmark = pytest.mark.usefixtures("one_thread")
 families, trained = command_line.families, command_line.trained  # the fixtures
 
@@ -129,5 +129,5 @@ def test_evaluate_notes_rows_that_count_as_wrong(trained: tuple[Path, Result], t
         (tmp_path / name).write_text(line)
     result = run("evaluate", str(trained[0]), "--data", str(tmp_path))
     assert result.code == 0
-    assert "note: k=1: 1 of 1 rows have a relation or answer that no training row has" in result.err
+    assert "note: test: 1 of 1 rows have a relation, label or answer that no training row has" in result.err
     assert scores(result.out) == {"accuracy": "0.0", "k=1": "0.0"}

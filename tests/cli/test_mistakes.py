@@ -47,7 +47,7 @@ def here(families: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         ("--set train.epochs=-3", "train: epochs must be at least 1, but is -3"),
         ("--set train.epoch=3", "train: unknown setting 'epoch'; did you mean epochs? Known are epochs, "),
         ("--set train.lr=nan", "train.lr: found 'nan'; expected a number"),
-        ("--set =3", "setting : found no section; expected one of model.NAME"),
+        ("--set =3", "unknown setting ''; known are "),
         ("--recompute all", "hardware: recompute='all' is not known"),
         ("--results /proc/x", "--results /proc/x: found that /proc cannot be written to"),
     ],
@@ -66,7 +66,10 @@ def test_the_nearest_name_is_told(name: str, near: str, here: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("train relation --data families", "unknown task 'relation'; known are relations, graphs, trees, seq2seq"),
+        (
+            "train relation --data families",
+            "unknown task 'relation'; known are relations, node-labels, graph-labels, graphs, trees, seq2seq",
+        ),
         ("predict clutrr-smal", "clutrr-smal: no such folder; expected a folder with config.json and model.safetens"),
         ("predict noise", "noise: found a file; expected a folder with config.json"),
         ("predict empty", "empty: found no config.json; expected the folder of a trained model"),

@@ -23,7 +23,7 @@ TINY = {
     "train.epochs": 2,
     "train.batch_size": 20,
 }
-SETTINGS = [argument for name, value in TINY.items() for argument in ("--set", f"{name}={value}")]
+SETTINGS = ["--preset", "relations/cpu", *(x for name, value in TINY.items() for x in ("--set", f"{name}={value}"))]
 
 
 class Result(NamedTuple):

@@ -25,7 +25,14 @@ def test_defaults_are_filled_in() -> None:
     assert RUN.settings["train"]["lr"] == 1.0
     assert isinstance(RUN.settings["train"]["lr"], float)  # 1 and 1.0 are one setting, and have one key
     given = {"train_k": [2, 3], "held_out": 0.2, "merge_equal": False}
-    defaults = {"valid": None, "test": True, "augmented": 0.0, "augmented_k": 8, "augmented_returns": 0.0}
+    defaults = {
+        "valid_share": 0.0,
+        "valid": None,
+        "test": True,
+        "augmented": 0.0,
+        "augmented_k": 8,
+        "augmented_returns": 0.0,
+    }
     assert RUN.settings["data"] == given | defaults
     assert json.loads(json.dumps(RUN.settings)) == RUN.settings
     assert RUN.recorded_settings("64-true") == {**RUN.settings, "precision": "64-true"}

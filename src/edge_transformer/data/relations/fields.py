@@ -27,6 +27,7 @@ MAX_NODES = 20_000  # a row is refused before its n^2 pairs are counted; what me
 MAX_PAIRS = 4_000_000  # asked by "all"
 WHOLE_GRAPH = (0, 0)
 
+_QUERY = '"query": two nodes, such as ["Ann", "Bob"], a list of such pairs, or "all"'
 _TARGET = {
     "pairs": '"target": a label, a list of labels or a number',
     "nodes": '"target": an object with the label, labels or number of each node, such as {"Ann": "boss"}',
@@ -214,21 +215,21 @@ class _Reader:
 
     def _questions(self, row: Mapping[str, Any], needs_target: bool, asks: str) -> list[tuple[Pair, Target]]:
         """The questions of a row with their answers; UNKNOWN_TARGET where a question for a trained model has none."""
-        given = row.get("target")
+        given, query = row.get("target"), row.get("query")
+        if asks == "pairs" and not isinstance(query, list | tuple | str):
+            raise DataError(*self._place, shown_field(row, "query"), _QUERY)
         if given is None and needs_target:
             raise DataError(*self._place, shown_field(row, "target"), _TARGET[asks])
         if asks == "graph":
             return [(WHOLE_GRAPH, self._target(row, given))]
         if asks == "nodes":
             return self._node_questions(row, given)
-        query: Any = row.get("query")
         if query == ALL:
             return self._all_questions(row, given)
         if _is_node_pair(query):
             return [(self._pair(query, query), self._target(row, given))]
         if not isinstance(query, list | tuple) or not query or not all(map(_is_node_pair, query)):
-            expected = '"query": two nodes, such as ["Ann", "Bob"], a list of such pairs, or "all"'
-            raise DataError(*self._place, shown_field(row, "query"), expected)
+            raise DataError(*self._place, shown_field(row, "query"), _QUERY)
         pairs = [self._pair(pair, query) for pair in query]
         if len(set(pairs)) < len(pairs):
             raise self._error(query, "each pair of nodes once")

@@ -105,6 +105,7 @@ class RelationData(TaskData):
         self._by_length = self.Model.asks == "pairs" and is_of_families(self.schema.relations)
         for name, rows in self._splits.items():
             self._splits[name] = sorted(rows, key=lambda story: story.k if self._by_length else story.size)
+        self._split_off = self._splits.get(VALID) if split_off else None
         self._tables = {name: self._tabulate(rows) for name, rows in self._splits.items()}
         self._asked = 0 if model else round(settings.augmented * len(self._train))
         how = settings.augmented_k, seed, settings.augmented_returns
@@ -129,7 +130,7 @@ class RelationData(TaskData):
         """The numbers of the rows that are not trained on but scored."""
         settings = self._settings
         generator = torch.Generator().manual_seed(seed)
-        if settings.valid_share == 0.0 or self._data.valid:
+        if settings.valid_share == 0.0 or settings.held_out or self._data.valid:
             order = torch.randperm(len(stories), generator=generator).tolist()
             return set(order[: round(settings.held_out * len(stories))])
         wanted = min(max(round(settings.valid_share * len(stories)), FEWEST_VALID), MOST_VALID, len(stories) // 5)
@@ -316,7 +317,7 @@ class RelationData(TaskData):
                     scores[score] = value
                 elif score == next(iter(found)):
                     scores[name if self.schema.kind != "number" else f"{name} {score}"] = value
-                elif not self._settings.held_out and not self._settings.valid_share and "=" in score:
+                elif self._data.valid and "=" in score and self._splits[name] is not self._split_off:
                     scores[f"{name} {score}"] = value
         return scores
 
