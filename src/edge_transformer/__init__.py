@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .api import evaluate, explain, load, register_task, train
     from .errors import DataError, UserError
     from .nn.decoder import EdgeSeq2Seq
-    from .nn.encoder import EdgeTransformer, Encoded
+    from .nn.encoder import EdgeTransformer, Encoded, register_encoder
     from .nn.layer import EdgeTransformerConfig
     from .onnx.export import export
     from .ops.attention import triangular_attention
@@ -38,6 +38,7 @@ _HOMES = {
     "evaluate": "api",
     "export": "onnx.export",
     "load": "tasks.base",
+    "register_encoder": "nn.encoder",
     "register_task": "tasks.base",
     "train": "api",
     "triangular_attention": "ops.attention",
@@ -59,6 +60,7 @@ __all__ = [
     "explain",
     "export",
     "load",
+    "register_encoder",
     "register_task",
     "train",
     "triangular_attention",

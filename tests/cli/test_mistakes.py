@@ -68,7 +68,7 @@ def test_the_nearest_name_is_told(name: str, near: str, here: Path) -> None:
     [
         (
             "train relation --data families",
-            "unknown task 'relation'; known are relations, node-labels, graph-labels, graphs, trees, seq2seq",
+            "unknown task 'relation'; known are relations, node-labels",
         ),
         ("predict clutrr-smal", "clutrr-smal: no such folder; expected a folder with config.json and model.safetens"),
         ("predict noise", "noise: found a file; expected a folder with config.json"),

@@ -45,6 +45,7 @@ def folder(workshop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     shutil.copytree(workshop, copy)
     monkeypatch.chdir(copy)
     monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.syspath_prepend(copy)
     # What a snippet registers is gone after its page.
     monkeypatch.setattr(attention, "ENGINES", dict(attention.ENGINES))
     monkeypatch.setattr(registry, "_KINDS", {reads: dict(kinds) for reads, kinds in registry._KINDS.items()})

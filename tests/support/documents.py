@@ -146,6 +146,8 @@ def make_workshop(folder: Path) -> None:
     _write_lines(folder / "commands.txt", ["jump twice", "run"])
     [comparison] = [block.text for block in blocks("docs/command-line.md", "yaml")]
     (folder / "my-comparison.yaml").write_text(comparison, encoding="utf-8")
+    [encoder] = [block.text for block in blocks("docs/extend.md", "python") if "MeanOfTriangles" in block.text]
+    (folder / "my_encoders.py").write_text(encoder.partition("et.register_encoder(")[0], encoding="utf-8")
     runs = {
         "mine": "my-data",
         "families": "my-data",

@@ -14,7 +14,7 @@ from ..io.process import prepare_process
 from ..io.progress import say
 from ..io.streams import json_line
 from .models import data_of
-from .options import RunArgument, ThreadsOption, out, print_scores
+from .options import RunArgument, ThreadsOption, TrustOption, out, print_scores
 
 
 class Scored(NamedTuple):
@@ -46,6 +46,7 @@ def evaluate(
         bool, typer.Option("--json", help='Print one JSON object: {"model", "data", "recorded", "scores", "details"}.')
     ] = False,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Score a trained model on the test files of its data, or on those of another folder.
 
@@ -75,7 +76,7 @@ def evaluate(
     from ..tasks.seq2seq.data import Seq2SeqData
 
     prepare_process(threads)
-    model = et.load(run)
+    model = et.load(run, trust or ())
     if data is None and model.folder and model.folder.parent == BUNDLED:
         if tree or predictions or results or split:
             raise UserError(f"{run}: comes without its data; give the rows to score by --data")

@@ -18,7 +18,7 @@ from rich.table import Table
 from ..errors import UserError
 from ..io.process import prepare_process
 from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
-from .options import ThreadsOption
+from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from ..data.relations.rows import Story
@@ -47,6 +47,7 @@ def explain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per question.")] = False,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Explain answers by the edges that the model composed, down to told ones.
 
@@ -62,7 +63,7 @@ def explain(
     prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
-    model, _ = check_model(load(run))
+    model, _ = check_model(load(run, trust or ()))
     name, number = name_of(source), 0
     with open_lines(source, "questions") as lines:
         stories: Iterable[Story] = read_graph_lines(lines, name, known=model.relations, max_nodes=MAX_NODES)
@@ -92,6 +93,7 @@ def explain_score(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random controls.")] = 0,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Measure explanations of test rows: their agreement with gold proofs, and how answers depend on what they name.
 
@@ -103,7 +105,7 @@ def explain_score(
     from ..tasks.base import load
 
     prepare_process(threads)
-    model = load(run)
+    model = load(run, trust or ())
     with bar(f"reading {data.name}") as reading:
         loaded = read_folder(data, reading.advance, training=False)
     stories = [story for tests in loaded.tests.values() for story in tests]

@@ -9,13 +9,14 @@ import typer
 
 from ..io.process import prepare_process
 from ..io.progress import bar
-from .options import RunArgument, ThreadsOption
+from .options import RunArgument, ThreadsOption, TrustOption
 
 
 def export(
     run: RunArgument,
     onnx: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it; an encoder-decoder gives two files.")],
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Write a model to an ONNX file, which answers without PyTorch.
 
@@ -25,6 +26,6 @@ def export(
 
     prepare_process(threads)
     with bar("exporting, and comparing with PyTorch"):
-        paths = et.export(et.load(run), onnx)
+        paths = et.export(et.load(run, trust or ()), onnx)
     for path in paths:
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

@@ -21,6 +21,14 @@ RunArgument = Annotated[
         show_default=False,
     ),
 ]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE:CLASS",
+        help="An encoder of your own that may be imported if the model names it; may be repeated.",
+        show_default=False,
+    ),
+]
 ThreadsOption = Annotated[
     int | None, typer.Option(min=1, max=MAX_THREADS, help="CPU threads.", show_default="all cores")
 ]

@@ -19,7 +19,7 @@ from ..errors import DataError, UserError
 from ..io.files import check_writable
 from ..io.process import prepare_process
 from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
-from .options import ThreadsOption
+from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram
@@ -91,6 +91,7 @@ def parse(
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Parse sentences: print the logical form, if the model has one, and the graph as an arc diagram.
 
@@ -119,7 +120,7 @@ def parse(
     if svg is not None:
         check_writable("--svg", svg, first=svg if sentence is not None else _numbered(svg, 1))
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
-    parser = _load(model, threads, tree)
+    parser = _load(model, threads, tree, trust or ())
     makes_trees = _makes_trees(parser)
     if source is not None and source.suffix == ".conllu" and not makes_trees:
         raise UserError(f"{source}: found CoNLL-U; expected a model of dependency trees with --model to go with it")
@@ -154,12 +155,12 @@ def parse(
         raise UserError(f"{name}: found no sentence; expected one per line, or one as an argument: {example}")
 
 
-def _load(name: str, threads: int | None, tree: bool) -> Parser:
+def _load(name: str, threads: int | None, tree: bool, trust: Iterable[str]) -> Parser:
     from ..tasks.base import load
 
     prepare_process(threads)
     try:
-        model: Any = load(name)
+        model: Any = load(name, trust)
     except UserError as error:
         if Path(name).exists():
             raise

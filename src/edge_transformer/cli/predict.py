@@ -10,7 +10,7 @@ import typer
 from ..errors import UserError
 from ..io.process import prepare_process
 from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
-from .options import RunArgument, ThreadsOption
+from .options import RunArgument, ThreadsOption, TrustOption
 
 
 def predict(
@@ -19,6 +19,7 @@ def predict(
         Path, typer.Option("--input", help="Questions, one JSON object per line.", show_default="standard input")
     ] = STANDARD_INPUT,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Answer questions, one JSON object per line, as they arrive.
 
@@ -30,7 +31,7 @@ def predict(
     prepare_process(threads)
     name, answers = name_of(source), 0
     with open_lines(source, "questions") as lines:
-        for answer in et.load(run).predict_lines(lines, name, lines.pausing):
+        for answer in et.load(run, trust or ()).predict_lines(lines, name, lines.pausing):
             print(json_line(answer), flush=True)
             answers += 1
     if not answers:

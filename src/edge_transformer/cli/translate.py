@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from ..data.pairs.sparql import are_words_of_queries, parse, runnable
 from ..errors import UserError
 from ..io.process import prepare_process
 from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
-from .options import ThreadsOption
+from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from ..tasks.seq2seq.model import AnsweredLine, Translation, Translator
@@ -59,6 +59,7 @@ def translate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per text.")] = False,
     threads: ThreadsOption = None,
+    trust: TrustOption = None,
 ) -> None:
     """Translate texts: questions into queries, commands into actions, or whatever the model was trained on.
 
@@ -88,7 +89,7 @@ def translate(
 
     beams = beams_for(nbest) if beam is None else beam
     how = Decoding(beams, nbest, length_penalty, limit, sample, temperature, top_k, top_p, seed)
-    translator = _load(run, threads)
+    translator = _load(run, threads, trust or ())
     if sparql and not are_words_of_queries(translator.target):
         raise UserError(f"--sparql: found no words of queries in {run}; expected a model trained on queries")
     style = _Style(as_json, how.count > 1, sparql, out=sys.stdout)
@@ -118,12 +119,12 @@ def translate(
         raise UserError(f"{name}: {failed:,} of {count:,} lines could not be translated")
 
 
-def _load(run: str, threads: int | None) -> Translator:
+def _load(run: str, threads: int | None, trust: Iterable[str]) -> Translator:
     from ..tasks.base import load
     from ..tasks.seq2seq.model import Translator
 
     prepare_process(threads)
-    model = load(run)
+    model = load(run, trust)
     if not isinstance(model, Translator):
         raise UserError(f"{run}: found a {type(model).__name__}; expected a model that translates, of the task seq2seq")
     return model

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -23,6 +24,7 @@ from .layer import (
     require_recomputing,
 )
 from .plain import may_be_skipped
+from .trust import import_trusted, is_place
 
 RECOMPUTE = ("nothing", "hidden", "layers")
 
@@ -277,7 +279,8 @@ def register_encoder(
             tokens, the latter None where both are the same.
         reads: "graphs", "tokens" or "pairs", or several of them.
 
-    `config` and `encoder` may be a text "module:class", which is imported when the encoder is first asked for.
+    `config` and `encoder` may be a text "module:class", which is imported when the encoder is first asked for. An
+    encoder needs no other name than "package.module:Class" if it has a `Config`; `model.kind` takes that as well.
     """
     for each in (reads,) if isinstance(reads, str) else reads:
         if each not in READS:
@@ -287,12 +290,51 @@ def register_encoder(
 
 
 def find_encoder(name: Any, reads: str) -> Kind:
-    """The encoder with this name, for this kind of input."""
-    if not isinstance(name, str) or name not in _KINDS[reads]:
-        known = _KINDS[reads]
+    """The encoder with this name, for this kind of input.
+
+    A class "package.module:Class" is imported if it is trusted (see `trust`) and then known by that name.
+    """
+    known = _KINDS[reads]
+    if is_place(name) and name not in known:
+        if (same := _registered(name, reads)) is not None:
+            return same
+        if not any(name in kinds for kinds in _KINDS.values()):
+            register_encoder(name, *_outside(name))
+        if name not in known:
+            takes = " and ".join(each for each in READS if name in _KINDS[each])
+            raise UserError(f"model.kind: found {name!r}, which reads {takes}; expected an encoder of {reads}")
+    if not isinstance(name, str) or name not in known:
         raise UserError(f"model.kind: found {name!r}; expected one of {', '.join(known)}{suggestion(name, known)}")
-    config, encoder = map(_imported, _KINDS[reads][name])
+    config, encoder = map(_imported, known[name])
     return Kind(config, encoder)
+
+
+def _registered(place: str, reads: str) -> Kind | None:
+    """The encoder that is at this place, if it has been registered by another name."""
+    for config, encoder in _KINDS[reads].values():
+        if isinstance(encoder, type) and f"{encoder.__module__}:{encoder.__qualname__}" == place:
+            return Kind(_imported(config), encoder)
+    return None
+
+
+def _outside(place: str) -> tuple[type, type, Sequence[str]]:
+    """The settings and the class of an encoder outside of the library, and what it reads."""
+    encoder = import_trusted(place, "model.kind")
+    if not isinstance(encoder, type) or not issubclass(encoder, nn.Module):
+        raise UserError(f"model.kind: found {place!r}, which is {encoder!r}; expected a subclass of Encoder")
+    given = getattr(encoder, "reads", _BOTH)
+    reads = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else ()
+    if not reads or not set(reads) <= set(READS):
+        raise UserError(f"model.kind: found {place!r} with reads = {given!r}; expected some of {', '.join(READS)}")
+    if "pairs" not in reads and not issubclass(encoder, Encoder):
+        raise UserError(f"model.kind: found {place!r}, which is {encoder!r}; expected a subclass of Encoder")
+    config: Any = getattr(encoder, "Config", None)
+    has = {field.name for field in fields(config)} if isinstance(config, type) and is_dataclass(config) else set()
+    if missing := [name for name in ("dim", "layers", "dropout", "min_layers") if name not in has]:
+        found = f"a Config without {missing[0]}" if has else "no Config"
+        needed = "a frozen dataclass with dim, layers, dropout and min_layers"
+        raise UserError(f"model.kind: found {place!r} with {found}; expected {needed} as its class attribute Config")
+    return config, encoder, reads
 
 
 def encoder_names(reads: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from ..io.records import Record, read_record
 from ..io.settings import from_dict, to_dict
 from ..io.streams import answered, never, read_json, read_json_lines
 from ..nn.encoder import Encoder, find_encoder
+from ..nn.trust import is_place, trusting
 
 Progress = Callable[[int], None]
 STREAM_ROWS = 256  # rows of a stream that are answered together
@@ -104,8 +105,8 @@ class TaskModel(nn.Module, ABC):
         write_json(folder / CONFIG_FILE, {"format": MODEL_FORMAT, "task": self.task, **self.description()})
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Load a model of this class, in eval mode, from a folder or by the name of a bundled one.
+    def load(cls, path: str | Path, trust: str | Iterable[str] = ()) -> Self:
+        """Load a model of this class, in eval mode, from a folder or by the name of a bundled one; see `load`.
 
         >>> from edge_transformer import RelationModel
         >>> model = RelationModel.load("clutrr-small")
@@ -113,7 +114,7 @@ class TaskModel(nn.Module, ABC):
         >>> model.predict([question])[0]["answer"]
         'daughter'
         """
-        model = load(path)
+        model = load(path, trust)
         if not isinstance(model, cls):
             raise UserError(f"{path}: found a {type(model).__name__}; expected a {cls.__name__}")
         return model
@@ -321,14 +322,16 @@ def model_options(settings: Mapping[str, Any], options: type[Options]) -> Option
 
 
 def model_settings(settings: Mapping[str, Any], options: type = NoOptions, reads: str = "graphs") -> dict[str, Any]:
-    """A preset's `model:` section with all defaults filled in."""
-    given = to_dict(model_options(settings, options))
-    return {"kind": settings.get("kind", DEFAULT_KIND), **to_dict(encoder_config(settings, options, reads)), **given}
+    """The `model:` section of a user's preset with all defaults filled in; a class that it names is imported."""
+    given, kind = to_dict(model_options(settings, options)), settings.get("kind", DEFAULT_KIND)
+    with _named_by_user(kind):
+        return {"kind": kind, **to_dict(encoder_config(settings, options, reads)), **given}
 
 
 def encoder_fields(model: type[TaskModel], kind: str | None = None) -> set[str]:
-    """The names of all settings in the `model:` section of a preset."""
-    config = find_encoder(kind or DEFAULT_KIND, model.reads).config
+    """The names of all settings in the `model:` section of a user's preset; a class as `kind` is imported."""
+    with _named_by_user(kind):
+        config = find_encoder(kind or DEFAULT_KIND, model.reads).config
     return _names(config) | _names(model.Options) | {"kind"}
 
 
@@ -336,6 +339,11 @@ def build_encoder(settings: Mapping[str, Any], options: type = NoOptions, reads:
     """The encoder that a preset's `model:` section describes."""
     kind = find_encoder(settings.get("kind", DEFAULT_KIND), reads)
     return kind.encoder(encoder_config(settings, options, reads))
+
+
+def _named_by_user(kind: Any) -> AbstractContextManager[None]:
+    """Trust a kind that a user, and not the file of a model, has named."""
+    return trusting(kind) if is_place(kind) else nullcontext()
 
 
 def _names(options: type) -> set[str]:
@@ -409,12 +417,14 @@ BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
 CARD_FILE = "MODEL_CARD.md"  # what a bundled model is for, its data and licence, its scores and limits
 
 
-def load(path: str | Path) -> TaskModel:
+def load(path: str | Path, trust: str | Iterable[str] = ()) -> TaskModel:
     """Load a model, in eval mode, from a folder or by the name of a bundled one.
 
     Args:
         path: the folder of a run, or one that `save` wrote; or the name of a bundled model, such as "clutrr-small".
             A folder goes before a bundled model of the same name.
+        trust: encoders outside of the library that may be imported if the model names them, each as
+            "package.module:Class". Without it, loading a model runs no code but the library's.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -434,12 +444,13 @@ def load(path: str | Path) -> TaskModel:
         raise UserError(f"{folder / CONFIG_FILE}: found format {config.get('format')!r}; expected {MODEL_FORMAT!r}")
     name = str(config.get("task"))
     task = get_task(name)
-    try:
-        model = task.model.from_description(config)
-    except UserError as error:
-        raise UserError(f"{folder / CONFIG_FILE}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{folder / CONFIG_FILE}: does not describe a model: {error!r}") from error
+    with trusting(trust):
+        try:
+            model = task.model.from_description(config)
+        except UserError as error:
+            raise UserError(f"{folder / CONFIG_FILE}: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{folder / CONFIG_FILE}: does not describe a model: {error!r}") from error
     try:
         model.load_state_dict(load_file(folder / WEIGHTS_FILE))
     except (OSError, SafetensorError, RuntimeError) as error:
