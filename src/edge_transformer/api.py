@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 import torch
 
 from .data.jsonl import IN_MEMORY, rows_fingerprint
+from .data.relations.sources import rows_of
 from .errors import UserError
 from .explain import explain
 from .io.files import check_folder
@@ -222,7 +223,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     if data is not None and not isinstance(data, str | Path):
         if split is not None:
             raise UserError(f"split {split}: found rows in memory; expected a folder whose corpus has named splits")
-        lists = _lists(data, alone="test")
+        lists = _lists(data, "test", model.task)
         lists.pop("train", None)
         if not lists:
             raise UserError('data: found training rows alone; expected rows to score, such as {"test": rows}')
@@ -278,7 +279,7 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
         if valid is not None:
             raise UserError("valid: found rows beside a folder; expected a validation file in the folder")
         return run.load_data(data)
-    lists = _lists(data, alone="train", valid=valid)
+    lists = _lists(data, "train", run.task, valid)
     if "train" not in lists:
         raise UserError(f'data: found the splits {", ".join(lists)}; expected "train" among them')
     loaded = get_task(run.task).data.from_rows(lists, run.data_settings, run.seed)
@@ -286,9 +287,15 @@ def _read(run: RunConfig, data: Rows, valid: Iterable[Any] | None) -> TaskData:
     return loaded
 
 
-def _lists(data: Any, alone: str, valid: Iterable[Any] | None = None) -> dict[str, list[Any]]:
-    """Rows in memory as lists by split; rows without a split are `alone`. "valid" is another name of "dev"."""
-    splits = dict(data) if isinstance(data, Mapping) else {alone: data}
+def _lists(data: Any, alone: str, task: str, valid: Iterable[Any] | None = None) -> dict[str, list[Any]]:
+    """Rows in memory as lists by split; rows without a split are `alone`. "valid" is another name of "dev".
+
+    Rows of labelled graphs may be frames of pandas, or graphs of networkx or PyTorch Geometric.
+    """
+    splits = dict(data) if isinstance(data, Mapping) and "edges" not in data else {alone: data}
+    if task in FITTED_TASKS:
+        splits = {name: rows if rows is None else rows_of(rows, task) for name, rows in splits.items()}
+        valid = valid if valid is None else rows_of(valid, task)
     if valid is not None:
         splits["valid"] = valid if "valid" not in splits else None
     if {"dev", "valid"} <= splits.keys() or None in splits.values():

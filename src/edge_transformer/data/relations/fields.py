@@ -226,7 +226,7 @@ class _Reader:
             return self._node_questions(row, given)
         if query == ALL:
             return self._all_questions(row, given)
-        if _is_node_pair(query):
+        if query is not None and _is_node_pair(query):
             return [(self._pair(query, query), self._target(row, given))]
         if not isinstance(query, list | tuple) or not query or not all(map(_is_node_pair, query)):
             raise DataError(*self._place, shown_field(row, "query"), _QUERY)

@@ -1,11 +1,11 @@
-"""Folders of relational data: your own JSON lines (see `rows`), or CLUTRR's CSV files.
+"""Folders of relational data: your own JSON lines (see `fields`), tables of edges as CSV, or CLUTRR's CSV files.
 
 Training needs `train.jsonl`, one or more `*test.jsonl` and optionally `valid.jsonl`; scoring needs the test files only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from ...errors import UserError, no_folder
 from ...io.files import fingerprint
 from ...io.streams import counted, open_text
 from .clutrr import clutrr_files, read_clutrr, read_stories
-from .fields import read_graph_lines
+from .fields import graph_from_json, read_graph_lines
 from .rows import SPLIT_PATTERNS, RelationRows, Story
 from .stream import MOST_VALID, STREAM_ROWS, StreamedStories, count_rows
+from .table_rows import csv_files, read_csv_split
 
 
 def read_folder(
@@ -31,7 +32,8 @@ def read_folder(
     Training files with many rows are streamed: `valid_share` of them is held out if there are no validation files.
     """
     files = graph_files(folder, training, testing)
-    if any(path.suffix == ".csv" for paths in files.values() for path in paths):
+    tables = csv_files(folder)
+    if not tables and any(path.suffix == ".csv" for paths in files.values() for path in paths):
         if asks != "pairs":
             raise UserError(
                 f"{folder}: found CLUTRR's files, which ask for pairs of nodes; expected the task relations"
@@ -45,10 +47,14 @@ def read_folder(
         streamed = StreamedStories(files["train"], asks, share, MOST_VALID, progress)
         needed.remove("train")
     for split in (*needed, "valid"):
-        rows[split] = [story for path in files[split] for story in _read_file(path, progress, asks)]
+        if tables:
+            rows[split] = list(counted(_read_tables(folder, split, asks), progress)) if files[split] else []
+        else:
+            rows[split] = [story for path in files[split] for story in _read_file(path, progress, asks)]
     for split in needed:
         if not rows[split]:
-            raise UserError(f"{folder}: found no rows in *{split}.jsonl; expected at least one labelled graph")
+            where = f"{split}-edges.csv" if tables else f"*{split}.jsonl"
+            raise UserError(f"{folder}: found no rows in {where}; expected at least one labelled graph")
     read = RelationRows.of_files(folder, files, rows)
     return read if streamed is None else replace(read, train=streamed)
 
@@ -77,6 +83,12 @@ def _read_file(path: Path, progress: Callable[[int], None] | None, asks: str = "
         return list(counted(read_graph_lines(lines, path, needs_target=True, asks=asks), progress))
 
 
+def _read_tables(folder: str | Path, split: str, asks: str) -> Iterator[Story]:
+    """The rows of a split in CSV tables; errors name the number of the graph."""
+    for number, row in enumerate(read_csv_split(folder, split), 1):
+        yield graph_from_json(row, Path(folder) / f"{split}-edges.csv, graph {number}", needs_target=True, asks=asks)
+
+
 def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:
     """The files of a folder by split, JSON lines or CSV, as its training files are, or else its test files."""
     folder = Path(folder)
@@ -84,6 +96,11 @@ def graph_files(folder: str | Path, training: bool = True, testing: bool = True)
         raise UserError(
             f"{folder}: {no_folder(folder)}; expected one with train and test files, .jsonl or CLUTRR's .csv"
         )
+    if tables := csv_files(folder):
+        for split in [name for name, is_needed in (("train", training), ("test", testing)) if is_needed]:
+            if split not in tables:
+                raise UserError(f"{folder}: found no {split}-edges.csv; expected it, and {split}-queries.csv")
+        return {split: list(tables.get(split, {}).values()) for split in SPLIT_PATTERNS}
     for split in ("train",) if training else ("train", "test"):
         if any(folder.glob(f"*{split}.jsonl")):
             return {name: sorted(folder.glob(f"*{pattern}.jsonl")) for name, pattern in SPLIT_PATTERNS.items()}

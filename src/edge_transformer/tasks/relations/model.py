@@ -12,6 +12,7 @@ from torch import Tensor
 from ...data.relations.fields import graph_from_json, read_graph_lines
 from ...data.relations.rows import Story, guess_note
 from ...data.relations.schema import Schema
+from ...data.relations.sources import rows_of
 from ...data.relations.table import GraphBatch, GraphTable
 from ...data.tensors import Vocab
 from ...errors import UserError
@@ -108,11 +109,12 @@ class LabelledGraphModel(TaskModel):
 
     def predict(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answer rows, in their order, with probabilities; see `docs/formats.md` for what a row may have."""
-        require_list(inputs, "question")
+        if isinstance(inputs, Mapping):
+            require_list(inputs, "question")
         return self._answer(
             [
                 self._known(graph_from_json(value, f"input {number}", known=self.relations, asks=self.asks))
-                for number, value in enumerate(inputs)
+                for number, value in enumerate(rows_of(inputs, self.task))
             ]
         )
 
