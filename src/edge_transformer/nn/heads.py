@@ -122,12 +122,16 @@ class BiaffineLabelHead(nn.Module):
 
 
 class PooledHead(nn.Module):
-    """One label for the whole graph: `[batch, labels]` logits from the mean of the edges, plain or by attention."""
+    """One label for the whole graph: `[batch, labels]` logits from the edges' mean, plain or by attention, or maximum.
+
+    The maximum of every feature suits questions of whether a graph has something somewhere.
+    """
 
     def __init__(self, dim: int, labels: int, pool: str = "mean") -> None:
         super().__init__()
-        if pool not in ("mean", "attention"):
-            raise ValueError(f"pool={pool!r} is not known; choose one of ['mean', 'attention']")
+        if pool not in ("mean", "attention", "max"):
+            raise ValueError(f"pool={pool!r} is not known; choose one of ['mean', 'attention', 'max']")
+        self.pool = pool
         self.score = nn.Linear(dim, 1) if pool == "attention" else None
         self.classifier = nn.Linear(dim, labels)
 
@@ -137,5 +141,8 @@ class PooledHead(nn.Module):
         if node_mask is not None:
             real = (node_mask[:, :, None] & node_mask[:, None, :]).flatten(1)  # (B, n*n)
             scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
+        if self.pool == "max":
+            hidden = scores[..., None] < 0  # padding
+            return self.classifier(edges.masked_fill(hidden, torch.finfo(edges.dtype).min).amax(1))
         weights = scores.softmax(dim=1)  # equal scores give the mean
         return self.classifier(torch.einsum("be,bed->bd", weights, edges))

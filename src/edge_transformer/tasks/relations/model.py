@@ -109,7 +109,7 @@ class LabelledGraphModel(TaskModel):
 
     def predict(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answer rows, in their order, with probabilities; see `docs/formats.md` for what a row may have."""
-        if isinstance(inputs, Mapping):
+        if not isinstance(inputs, Mapping) or isinstance(inputs.get("edges"), list | tuple):  # else frames of pandas
             require_list(inputs, "question")
         return self._answer(
             [
