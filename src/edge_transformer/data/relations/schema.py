@@ -13,6 +13,7 @@ from ..tensors import Vocab
 from .rows import Story, Target
 
 KINDS = {str: "one", tuple: "several", float: "number"}  # of target, by its type
+MOST_UNITS = 1e6
 _WORDS = {"one": "one label", "several": "a list of labels", "number": "a number"}
 
 
@@ -29,8 +30,9 @@ class Scale:
         return cls(tuple(fmean(column) for column in columns), tuple(pstdev(column) or 1.0 for column in columns))
 
     def units(self, numbers: Sequence[float]) -> list[float]:
-        """Numbers in units of the deviation."""
-        return [(x - mean) / deviation for x, mean, deviation in zip(numbers, self.mean, self.deviation, strict=True)]
+        """Numbers in units of the deviation; those far off all others count as MOST_UNITS, so that none overflows."""
+        columns = zip(numbers, self.mean, self.deviation, strict=True)
+        return [max(-MOST_UNITS, min(MOST_UNITS, (x - mean) / deviation)) for x, mean, deviation in columns]
 
     def to_json(self) -> dict[str, Any]:
         return {"mean": list(self.mean), "deviation": list(self.deviation)}
@@ -59,7 +61,9 @@ class Schema:
         """Learn the schema from training rows; refuses rows that do not go together."""
         kind = _kind(stories)
         targets = [target for story in stories for _, target in story.questions]
-        labels = (target if isinstance(target, tuple) else (target,) for target in targets)
+        labels = [target if isinstance(target, tuple) else (target,) for target in targets]
+        if targets and not any(labels):
+            raise UserError("target: found no label in any row of train; expected at least one")
         counts = Counter(tuple(sorted(t)) if isinstance(t, tuple) else t for t in targets if not isinstance(t, float))
         return cls(
             relations=Vocab.of(_relations(stories)),
@@ -174,7 +178,7 @@ def _relations(stories: Iterable[Story]) -> Iterable[str]:
 
 
 def _kind(stories: Sequence[Story]) -> str:
-    """The one kind of target of all rows. A single label beside lists of labels is a list of one."""
+    """The one kind of target of all rows."""
     first: dict[str, str] = {}
     for number, story in enumerate(stories):
         for _, target in story.questions:
