@@ -17,6 +17,7 @@ from edge_transformer.data.relations.rows import Story, Target
 from edge_transformer.data.relations.schema import KINDS, MOST_UNITS, Scale, Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
+from edge_transformer.tasks.relations.data import RelationData, RelationSettings
 
 PLAIN = {"edges": [["a", "r", "b"], ["b", "s", "c"]], "query": ["a", "c"], "target": "x"}
 FULL = PLAIN | {
@@ -176,6 +177,26 @@ def test_numbers_of_answers() -> None:
     assert found == [(0, 1), (), (1,), None, None, None]
     number = Schema.of([story(PLAIN, target=target) for target in (1, 5)])
     assert [number.answer(target) for target in (3.0, 7.0, "x", ())] == [0.0, 2.0, None, None]
+
+
+@pytest.mark.parametrize("learned", [["x", "w"], [["x"], []], [1, 2]])
+@pytest.mark.parametrize("scored", [["x", "z"], [[], ["z"]], [3]])
+def test_rows_to_score_have_answers_of_the_same_kind(learned: list[Any], scored: list[Any]) -> None:
+    splits = {
+        name: [PLAIN | {"target": target} for target in of] for name, of in (("train", learned), ("test", scored))
+    }
+    schema = Schema.of([story(row) for row in splits["train"]])
+    words = {str: "one label", list: "a list of labels", int: "a number"}
+    found, expected = words[type(scored[0])], words[type(learned[0])]
+    if found == expected:
+        schema.require_kind(map(story, splits["test"]), "test")
+        RelationData.from_rows(splits, RelationSettings(), seed=1)
+        return
+    message = f"^test: found {found} as target; expected {expected}, as in the rows of training$"
+    with pytest.raises(UserError, match=message):
+        schema.require_kind(map(story, splits["test"]), "test")
+    with pytest.raises(UserError, match=message):
+        RelationData.from_rows(splits, RelationSettings(), seed=1)
 
 
 # --- scales -----------------------------------------------------------------------------------------------------------

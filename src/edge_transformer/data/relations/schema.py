@@ -139,6 +139,13 @@ class Schema:
         numbers = [self.answers.number(label) for label in target]
         return None if None in numbers else tuple(sorted(int(number or 0) for number in numbers))
 
+    def require_kind(self, stories: Iterable[Story], split: str) -> None:
+        """Refuse rows to score whose answers are of another kind than those of training: none could be right."""
+        for target in (target for story in stories for _, target in story.questions):
+            if KINDS[type(target)] != self.kind:
+                found, expected = _WORDS[KINDS[type(target)]], _WORDS[self.kind]
+                raise UserError(f"{split}: found {found} as target; expected {expected}, as in the rows of training")
+
     # --- JSON ---------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:

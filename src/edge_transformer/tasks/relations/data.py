@@ -96,6 +96,8 @@ class RelationData(TaskData):
         if held_out and data.valid:
             self._splits["valid files"] = sorted(data.valid, key=_place)
         self.schema = Schema.of(self._train) if model is None else model.schema
+        for name, rows in self._splits.items():
+            self.schema.require_kind(rows, name)
         self._tables = {name: self._tabulate(rows) for name, rows in self._splits.items()}
         self._asked = 0 if model else round(settings.augmented * len(self._train))
         how = settings.augmented_k, seed, settings.augmented_returns
