@@ -1,8 +1,7 @@
-"""Batches: every row is in exactly one of them, and computing each graph once gives what computing each row gives."""
+"""Batches of row numbers, and tables of sentences: every row is in exactly one batch, as it was added."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -13,18 +12,12 @@ from torch import Tensor
 
 from edge_transformer.data.tensors import (
     POOL_BATCHES,
-    GraphBatch,
-    GraphTable,
     SentenceTable,
     batches_by_length,
     batches_by_words,
     count_by_words,
     shuffled_batches,
 )
-
-Edge = tuple[int, int, int]
-Row = tuple[int, list[Edge], tuple[int, int], int]  # size, edges, query, answer
-ANSWERS = 3
 
 
 def assert_each_epoch_has_its_own(make: Callable[[int], list[Tensor]]) -> None:
@@ -102,149 +95,6 @@ def test_batches_by_words_have_nearly_equal_lengths_and_numbers_of_words() -> No
     groups = [len(sizes[batch].unique()) for batch in batches]
     assert sum(groups) < 2.5 * len(groups)
     assert_each_epoch_has_its_own(lambda epoch: batches_by_words(sizes, 500, 3, epoch))
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> list[Row]:
-    """Rows of small graphs, many of which are the same."""
-    graphs = []
-    for _ in range(draw(st.integers(1, 5))):
-        size = draw(st.integers(1, 4))
-        node = st.integers(0, size - 1)
-        labels = draw(st.dictionaries(st.tuples(node, node), st.integers(1, 5), max_size=5))
-        edges = [(start, end, label) for (start, end), label in labels.items()]
-        graphs.append((size, edges, draw(st.tuples(node, node))))
-    rows = []
-    for _ in range(draw(st.integers(1, 20))):
-        size, edges, query = draw(st.sampled_from(graphs))
-        rows.append((size, draw(st.permutations(edges)), query, draw(st.integers(0, ANSWERS - 1))))
-    return rows
-
-
-def table_of(rows: list[Row]) -> GraphTable:
-    table = GraphTable(ANSWERS)
-    for row in rows:
-        table.add(*row)
-    return table
-
-
-def score(labels: Tensor, query: Tensor) -> Tensor:
-    """A number for each graph, answer and query that hangs on every label and its place."""
-    size = labels.shape[-1]
-    places = torch.arange(1, size * size + 1).reshape(size, size)
-    total = (labels * places).sum((-1, -2)) + 1000 * query[..., 0] + 10_000 * query[..., 1]
-    return torch.stack([(total + answer).double().sqrt() for answer in range(ANSWERS)], dim=-1)
-
-
-def dense(row: Row) -> tuple[Tensor, Tensor]:
-    size, edges, query, _ = row
-    labels = torch.zeros(size, size, dtype=torch.long)
-    for start, end, label in edges:
-        labels[start, end] = label
-    return labels, torch.tensor(query)
-
-
-@settings(max_examples=100, deadline=None)
-@given(rows=tables(), max_edges=st.none() | st.integers(1, 40), merge=st.booleans(), data=st.data())
-def test_batches_sum_up_to_what_single_rows_give(
-    rows: list[Row], max_edges: int | None, merge: bool, data: st.DataObject
-) -> None:
-    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=25))  # repetitions included
-    table = table_of(rows)
-    total, seen = 0.0, []
-    for batch in table.batches(torch.tensor(chosen, dtype=torch.long), max_edges, merge):
-        assert merge or len(batch.labels) == len(batch.rows)
-        scores = score(batch.labels, batch.query)
-        total += (batch.counts * scores).sum().item()
-        for number, graph in zip(batch.rows.tolist(), batch.row_graph.tolist(), strict=True):
-            labels, query = dense(rows[number])
-            assert torch.equal(batch.labels[graph], labels)
-            assert torch.equal(batch.query[graph], query)
-        seen += batch.rows.tolist()
-    assert sorted(seen) == sorted(chosen)
-    alone = sum(score(*dense(rows[number]))[rows[number][3]].item() for number in chosen)
-    assert total == pytest.approx(alone, rel=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows=tables(), max_edges=st.integers(1, 40))
-def test_batches_are_bounded_and_never_repeat_a_graph(rows: list[Row], max_edges: int) -> None:
-    table = table_of(rows)
-    graphs: Counter[tuple] = Counter()
-    for batch in table.batches(max_edges=max_edges):
-        count, size, _ = batch.labels.shape
-        assert count * size**2 <= max_edges or count == 1
-        assert batch.counts.sum(1).min() >= 1
-        assert set(batch.row_graph.tolist()) == set(range(count))
-        for labels, query in zip(batch.labels.tolist(), batch.query.tolist(), strict=True):
-            graphs[size, str(labels), tuple(query)] += 1
-    assert set(graphs.values()) == {1}
-    assert len(graphs) == table.distinct
-    assert len(table) == len(rows)
-
-
-def only(batches: object) -> GraphBatch:
-    [batch] = list(batches)  # type: ignore[call-overload]
-    return batch
-
-
-def test_equal_graphs_are_counted_by_answer() -> None:
-    edges = [(0, 1, 5), (1, 2, 2)]
-    table = GraphTable(answers=4)
-    for answer in (3, 1, 3):  # conflicting answers
-        table.add(3, edges, (0, 2), answer)
-    table.add(3, edges[::-1], (0, 2), 1)  # the order of the edges does not matter
-    table.add(3, edges, (2, 0), 0)  # but the question does
-    assert (len(table), table.distinct) == (5, 2)
-    batch = only(table.batches())
-    assert batch.counts.tolist() == [[0, 2, 0, 2], [1, 0, 0, 0]]
-    assert batch.labels[0].tolist() == [[0, 5, 0], [0, 0, 2], [0, 0, 0]]
-    assert batch.query.tolist() == [[0, 2], [2, 0]]
-    assert batch.row_graph.tolist() == [0, 0, 0, 0, 1]
-    assert batch.labels.dtype == torch.long
-
-
-def test_size_tells_graphs_apart() -> None:
-    table = GraphTable(1)
-    table.add(2, [(0, 1, 1)], (0, 1), 0)
-    table.add(3, [(0, 1, 1)], (0, 1), 0)  # a third node, alone
-    assert table.distinct == 2
-    assert [list(batch.labels.shape) for batch in table.batches()] == [[1, 2, 2], [1, 3, 3]]
-
-
-def test_some_rows() -> None:
-    table = GraphTable(2)
-    for label in (1, 2, 3):
-        table.add(2, [(0, 1, label)], (0, 1), label % 2)
-    batch = only(table.batches(torch.tensor([2, 0, 2])))
-    assert batch.labels[:, 0, 1].tolist() == [1, 3]
-    assert batch.counts.tolist() == [[0, 1], [0, 2]]
-    assert batch.rows.tolist() == [2, 0, 2]
-    assert batch.row_graph.tolist() == [1, 0, 1]
-
-
-def test_a_graph_without_edges_and_an_empty_table() -> None:
-    table = GraphTable(2)
-    assert list(table.batches()) == []
-    table.add(2, [], (0, 1), 1)
-    assert only(table.batches()).labels.tolist() == [[[0, 0], [0, 0]]]
-    assert list(table.batches(torch.tensor([], dtype=torch.long))) == []
-
-
-def test_rows_can_be_added_after_reading() -> None:
-    table = GraphTable(1)
-    table.add(2, [(0, 1, 1)], (0, 1), 0)
-    assert only(table.batches()).rows.tolist() == [0]
-    table.add(2, [(0, 1, 2)], (0, 1), 0)
-    assert only(table.batches()).labels[:, 0, 1].tolist() == [1, 2]
-
-
-def test_to_moves_every_tensor() -> None:
-    table = GraphTable(2)
-    table.add(2, [(0, 1, 1)], (0, 1), 1)
-    moved = only(table.batches()).to(torch.device("meta"))
-    assert {getattr(moved, name).device.type for name in moved.__dataclass_fields__} == {"meta"}
-    assert moved.labels.shape == (1, 2, 2)
 
 
 # --- tables of sentences ----------------------------------------------------------------------------------------------

@@ -165,8 +165,8 @@ def test_padding_gets_no_gradient(encoded: Encoded, pool: str) -> None:
 
 
 def test_an_unknown_pool_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"pool='max' is not known; choose one of \['mean', 'attention'\]"):
-        PooledHead(DIM, LABELS, pool="max")
+    with pytest.raises(ValueError, match=r"pool='sum' is not known; choose one of \['mean', 'attention', 'max'\]"):
+        PooledHead(DIM, LABELS, pool="sum")
 
 
 def test_parents_from_products_of_nodes(encoded: Encoded) -> None:

@@ -54,5 +54,9 @@ def rows_fingerprint(splits: Mapping[str, Iterable[Any]]) -> str:
     for split, rows in sorted(splits.items()):
         digest.update(f"{split}\n".encode())
         for row in rows:
-            digest.update(json.dumps(row, sort_keys=True, default=repr).encode() + b"\n")
+            try:
+                text = json.dumps(row, sort_keys=True, default=repr)
+            except (TypeError, ValueError):  # keys that cannot be sorted, such as the nodes 1 and "Ann", or a loop
+                text = ascii(row)
+            digest.update(text.encode() + b"\n")
     return digest.hexdigest()[:16]

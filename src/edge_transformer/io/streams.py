@@ -235,9 +235,17 @@ def unquoted(line: str) -> str:
     return line
 
 
+def shown(value: Any) -> str:
+    """A value as errors quote it: as JSON, where it can be written so."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):  # rows in memory: keys of other types, loops, endless numbers
+        return f"a {type(value).__name__} that cannot be written as JSON"
+
+
 def shown_field(row: Mapping[str, Any], name: str) -> str:
     """A field of a row as errors quote it, or that there is none."""
-    return json.dumps(row[name], default=str) if name in row else f'no "{name}"'
+    return shown(row[name]) if name in row else f'no "{name}"'
 
 
 def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Path, line: int | None = None) -> None:
@@ -245,7 +253,7 @@ def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Pat
     for name in row:
         if name not in known:
             fields = ", ".join(f'"{each}"' for each in known)
-            raise DataError(source, line, f"the field {json.dumps(name, default=str)}", f"no other than {fields}")
+            raise DataError(source, line, f"the field {shown(name)}", f"no other than {fields}")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -48,8 +48,9 @@ class LabelledGraphInput(nn.Module):
             labels = self._with_inverse(labels)
         edges = self.embedding(labels)  # (B, n, n, dim) or (B, n, n, m, dim)
         if labels.dim() == 4:
-            used = labels != NULL_LABEL
-            used[..., 0] = True  # a pair without labels has the null label once
+            told = labels != NULL_LABEL
+            first = torch.arange(labels.shape[3], device=labels.device) == 0
+            used = told | (first & ~told.any(-1, keepdim=True))  # a pair without labels has the null label once
             edges = (edges * used[..., None]).sum(3)
         if (node_features is None) != (self.node_features is None) or (edge_features is None) != (
             self.edge_features is None

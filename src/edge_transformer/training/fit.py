@@ -46,8 +46,8 @@ def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[s
     dim = 64 if small else 128
     layers = min(8, max(5, 2 * facts.longest))
     batch = min(100, max(16, facts.rows // 30))
-    epoch = math.ceil(facts.rows * (2 if facts.composes else 1) / batch)
-    epochs = max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / epoch))
+    epochs = max(LEAST_EPOCHS, math.ceil(LEAST_STEPS * batch / facts.rows))
+    epoch = math.ceil(facts.rows * (2 if facts.composes else 1) / batch)  # augmented rows count too
     model = {
         "kind": "edge",
         "dim": dim,

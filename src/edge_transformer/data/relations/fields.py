@@ -9,14 +9,13 @@ the table of all fields.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, UserError
-from ...io.streams import check_fields, read_json_lines, shown_field
+from ...io.streams import check_fields, read_json_lines, shown, shown_field
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from .rows import UNKNOWN_TARGET, Pair, RelationRows, Story, Target
 
@@ -38,6 +37,8 @@ _TARGET = {
 def relation_rows(splits: Mapping[str, Sequence[Any]], asks: str = "pairs") -> RelationRows:
     """Stories of rows in memory, as lists by split; "dev" is another name for "valid"."""
     named = {"valid" if split == "dev" else split: split for split in splits}
+    if len(named) < len(splits):
+        raise UserError("data: found the splits dev and valid, two names for the same; expected one of them")
     for split in named.keys() - {"train", "test", "valid"}:
         raise UserError(f"data: found the split {split!r}; expected train, test and valid")
     rows = {
@@ -74,19 +75,20 @@ def graph_from_json(
 
     Refuses relations other than the `known` ones, where given, and graphs of more than `max_nodes`.
     """
-    return _Reader(source, line, known, max_nodes).read(value, needs_target, asks)
+    return _Reader(source, line, needs_target, known, max_nodes).read(value, asks)
 
 
 class _Reader:
     """Reads one row; errors name its source and line."""
 
     def __init__(
-        self, source: str | Path, line: int | None, known: Collection[str] | None, max_nodes: int = MAX_NODES
+        self, source: str | Path, line: int | None, needs_target: bool, known: Collection[str] | None, max_nodes: int
     ) -> None:
-        self.source, self.line, self.known, self.max_nodes = source, line, known, max_nodes
+        self.source, self.line, self.needs_target = source, line, needs_target
+        self.known, self.max_nodes = known, max_nodes
         self.numbers: dict[str, int] = {}
 
-    def read(self, row: Any, needs_target: bool, asks: str) -> Story:
+    def read(self, row: Any, asks: str) -> Story:
         if not isinstance(row, dict):
             wanted = '"edges" and "query"' if asks == "pairs" else '"edges"'
             raise self._error(row, f"an object with {wanted}")
@@ -96,7 +98,7 @@ class _Reader:
         absent = self._absent(row, set(zip(edges, relations, strict=True)))
         if len(self.numbers) > self.max_nodes:
             raise DataError(*self._place, f"a graph of {len(self.numbers)} nodes", f"at most {self.max_nodes}")
-        questions = self._questions(row, needs_target, asks)
+        questions = self._questions(row, asks)
         names = tuple(self.numbers)
         return Story(
             edges=tuple(edges),
@@ -125,8 +127,9 @@ class _Reader:
         if not isinstance(given, dict | list | tuple) or not given:
             raise DataError(*self._place, shown_field(row, "nodes"), expected)
         for name, about in given.items() if isinstance(given, dict) else ((name, None) for name in given):
+            before = len(self.numbers)
             node = self._number(name, {name: about} if isinstance(given, dict) else given)
-            if node != len(self.numbers) - 1:
+            if node != before:
                 raise self._error(name, f"each node once; {str(name)!r} stands twice in this list of nodes")
             if isinstance(about, dict):
                 check_fields(about, ("labels", "features"), *self._place)
@@ -188,9 +191,10 @@ class _Reader:
         return list(dict.fromkeys(absent))
 
     def _number(self, node: Any, where: Any) -> int:
-        if isinstance(node, bool) or not isinstance(node, str | int):
+        name = _name(node)
+        if name is None:
             raise self._error(where, "nodes that are texts or whole numbers")
-        return self.numbers.setdefault(str(node), len(self.numbers))
+        return self.numbers.setdefault(name, len(self.numbers))
 
     def _labels(self, given: Any, where: Any, expected: str) -> list[str]:
         """One label, or several, or none."""
@@ -213,18 +217,18 @@ class _Reader:
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
-    def _questions(self, row: Mapping[str, Any], needs_target: bool, asks: str) -> list[tuple[Pair, Target]]:
+    def _questions(self, row: Mapping[str, Any], asks: str) -> list[tuple[Pair, Target]]:
         """The questions of a row with their answers; UNKNOWN_TARGET where a question for a trained model has none."""
         given, query = row.get("target"), row.get("query")
         if asks == "pairs" and not isinstance(query, list | tuple | str):
             raise DataError(*self._place, shown_field(row, "query"), _QUERY)
-        if given is None and needs_target:
+        if given is None and self.needs_target:
             raise DataError(*self._place, shown_field(row, "target"), _TARGET[asks])
         if asks == "graph":
             return [(WHOLE_GRAPH, self._target(row, given))]
         if asks == "nodes":
             return self._node_questions(row, given)
-        if query == ALL:
+        if isinstance(query, str) and query == ALL:
             return self._all_questions(row, given)
         if query is not None and _is_node_pair(query):
             return [(self._pair(query, query), self._target(row, given))]
@@ -269,7 +273,7 @@ class _Reader:
                 raise self._error(edge, expected)
             pair = self._pair((edge[0], edge[2]), edge)
             answer = self._target(row, edge[1])
-            if pair[0] == pair[1] or answer == ():
+            if pair[0] == pair[1] or answer in ((), UNKNOWN_TARGET):
                 raise self._error(edge, expected)
             if isinstance(answer, float):
                 if numbers.setdefault(pair, answer) != answer:
@@ -283,7 +287,7 @@ class _Reader:
         return [(pair, tuple(dict.fromkeys(labels.get(pair, ())))) for pair in pairs]
 
     def _target(self, row: Mapping[str, Any], given: Any) -> Target:
-        if given is None:
+        if given is None and not self.needs_target:
             return UNKNOWN_TARGET
         if isinstance(given, str) and given:
             return given
@@ -299,7 +303,8 @@ class _Reader:
         return self._known_node(pair[0], where), self._known_node(pair[1], where)
 
     def _known_node(self, node: Any, where: Any) -> int:
-        number = self.numbers.get(str(node)) if isinstance(node, str | int) and not isinstance(node, bool) else None
+        name = _name(node)
+        number = None if name is None else self.numbers.get(name)
         if number is None:
             named = ", ".join([*self.numbers][:20]) + (", ..." if len(self.numbers) > 20 else "")
             raise self._error(where, f'nodes that some edge or "nodes" mentions: {named}')
@@ -312,8 +317,17 @@ class _Reader:
         return self.source, self.line
 
     def _error(self, found: Any, expected: str) -> DataError:
-        shown = json.dumps(found, default=str)
-        return DataError(*self._place, shown if len(shown) <= 400 else f"{shown[:400]}...", expected)
+        return DataError(*self._place, shown(found), expected)
+
+
+def _name(node: Any) -> str | None:
+    """The name of a node; None of what cannot be one."""
+    if isinstance(node, bool) or not isinstance(node, str | int):
+        return None
+    try:
+        return str(node)
+    except ValueError:  # a number of more digits than Python writes
+        return None
 
 
 def _is_number(value: Any) -> bool:

@@ -13,6 +13,7 @@ from ..tensors import Vocab
 from .rows import Story, Target
 
 KINDS = {str: "one", tuple: "several", float: "number"}  # of target, by its type
+MOST_UNITS = 1e6
 _WORDS = {"one": "one label", "several": "a list of labels", "number": "a number"}
 
 
@@ -24,8 +25,9 @@ class Scale:
     deviation: tuple[float, ...]  # 1 where all numbers are the same
 
     def units(self, numbers: Sequence[float]) -> list[float]:
-        """Numbers in units of the deviation."""
-        return [(x - mean) / deviation for x, mean, deviation in zip(numbers, self.mean, self.deviation, strict=True)]
+        """Numbers in units of the deviation; those far off all others count as MOST_UNITS, so that none overflows."""
+        columns = zip(numbers, self.mean, self.deviation, strict=True)
+        return [max(-MOST_UNITS, min(MOST_UNITS, (x - mean) / deviation)) for x, mean, deviation in columns]
 
     def to_json(self) -> dict[str, Any]:
         return {"mean": list(self.mean), "deviation": list(self.deviation)}
@@ -119,6 +121,13 @@ class Schema:
         numbers = [self.answers.number(label) for label in target]
         return None if None in numbers else tuple(sorted(int(number or 0) for number in numbers))
 
+    def require_kind(self, stories: Iterable[Story], split: str) -> None:
+        """Refuse rows to score whose answers are of another kind than those of training: none could be right."""
+        for target in (target for story in stories for _, target in story.questions):
+            if KINDS[type(target)] != self.kind:
+                found, expected = _WORDS[KINDS[type(target)]], _WORDS[self.kind]
+                raise UserError(f"{split}: found {found} as target; expected {expected}, as in the rows of training")
+
     # --- JSON ---------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -192,6 +201,8 @@ class SchemaBuilder:
         """What was learned."""
         labels = {label for answer in self._answers for label in ([answer] if isinstance(answer, str) else answer)}
         counts = self._answers
+        if counts and not labels:
+            raise UserError("target: found no label in any row of train; expected at least one")
         return Schema(
             relations=Vocab.of(self._relations),
             answers=Vocab.of(labels),

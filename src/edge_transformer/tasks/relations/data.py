@@ -101,6 +101,8 @@ class RelationData(TaskData):
             self._splits["valid files"] = data.valid
         learned = Schema.of(self._train) if self._streamed is None else self._streamed.schema
         self.schema = learned if model is None else model.schema
+        for name, rows in self._splits.items():
+            self.schema.require_kind(rows, name)
         # Scores by length, as of CLUTRR, or else by number of nodes.
         self._by_length = self.Model.asks == "pairs" and is_of_families(self.schema.relations)
         for name, rows in self._splits.items():
