@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edge_transformer.draw.charts import Dot, Points, draw_curves, draw_dots
-from edge_transformer.draw.style import COLOURS
+from edge_transformer.draw.style import MODEL_LOOKS, QUOTED, Look, model_look
 from edge_transformer.errors import UserError
 
 
@@ -50,10 +50,19 @@ def test_figures_need_points() -> None:
         draw_curves({"empty": {}})
 
 
+def test_a_second_series_of_a_model_has_its_colour_and_a_dotted_line() -> None:
+    points: Points = {2: (0.9, None), 3: (0.5, None)}
+    looks = {"best": model_look("edge"), "cpu": model_look("edge"), "RAT": model_look("rat")}
+    (axes,) = draw_curves(dict.fromkeys(looks, points), looks=looks, dashed={"RAT"}).axes
+    lines = [line for line in axes.lines if np.asarray(line.get_xdata()).tolist() == [2, 3]]
+    styles = {(line.get_color(), line.is_dashed()) for line in lines if line.get_marker() != "None"}
+    assert styles == {("#0072B2", False), ("#0072B2", True), ("#CC79A7", True)}
+
+
 # Dots
 
 DOTS = [
-    Dot("Transformer", "cpu-transformer, 2 seeds", (0.7, 0.01), is_baseline=True),
+    Dot("Transformer", "cpu-transformer, 2 seeds", (0.7, 0.01), look=model_look("transformer")),
     Dot("Edge", "cpu, 2 seeds", (0.975, 0.02), (0.9, 0.03)),
     Dot("Edge, ablated", "cpu-ablation, 1 seed", (0.8, None), (0.85, None)),
 ]
@@ -65,7 +74,7 @@ def test_dots_are_where_the_scores_are() -> None:
     found = {tuple(np.asarray(line.get_xydata())[0].tolist()): line for line in marks}
     assert {(x, round(y, 2)) for x, y in found} == {(70, 0), (80, 1), (97.5, 2), (85, 0.76), (90, 1.76)}
     assert found[70, 0].get_marker() == "s"  # a baseline
-    assert (found[70, 0].get_color(), found[97.5, 2].get_color()) == (COLOURS[1], COLOURS[0])
+    assert (found[70, 0].get_color(), found[97.5, 2].get_color()) == ("#D55E00", "#0072B2")
     assert (axes.get_title("left"), axes.get_xlabel(), axes.get_xlim()[0]) == ("T", "exact match", 60)
     names = sorted(axes.texts, key=lambda text: -text.get_position()[1])
     assert [text.get_text() for text in names] == [text for dot in (DOTS[1], DOTS[2], DOTS[0]) for text in dot[:2]]
@@ -73,7 +82,7 @@ def test_dots_are_where_the_scores_are() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "this library ± standard error",
-        "the paper, other trees ± standard error",
+        "the paper, on other data: other trees ± standard error",
     ]
 
 
@@ -102,3 +111,27 @@ def test_a_long_title_has_several_lines() -> None:
 def test_dots_need_a_score() -> None:
     with pytest.raises(UserError, match="at least one score"):
         draw_dots([])
+
+
+def test_numbers_that_the_paper_quotes_are_grey_and_the_legend_says_so() -> None:
+    quoted = Dot("BiLSTM", "", (0.6, None), (0.7, None), model_look("bilstm"), is_quoted=True)
+    (axes,) = draw_dots([*DOTS, quoted], paper_data="other trees").axes
+    fills = {line.get_markerfacecolor() for line in axes.lines if 70 in np.asarray(line.get_xdata()).tolist()}
+    assert QUOTED in fills
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "this library ± standard error",
+        "the paper, on other data: other trees ± standard error",
+        "quoted by the paper, on other data: other trees",
+    ]
+
+
+def test_models_differ_in_colour_and_marker_and_others_keep_theirs() -> None:
+    assert len({look.colour for look in MODEL_LOOKS.values()}) == len(MODEL_LOOKS)
+    assert len({look.marker for look in MODEL_LOOKS.values()}) == len(MODEL_LOOKS)
+    known = {look.colour for look in MODEL_LOOKS.values()}
+    others = [model_look(f"model-{number}") for number in range(50)]
+    assert others == [model_look(f"model-{number}") for number in range(50)]
+    assert all(isinstance(look, Look) and look.colour not in known for look in others)
+    assert len(set(others)) > 15

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edge_transformer.draw.charts import Dot, draw_curves, draw_dots
-from edge_transformer.io.records import Record
+from edge_transformer.draw.style import model_look
+from edge_transformer.io.records import Record, latest_runs, read_records
 from edge_transformer.report import figures as result_figures
 from edge_transformer.report.figures import figures_of
 from edge_transformer.report.tables import result_tables
@@ -77,12 +79,13 @@ def test_scores_without_sizes_are_dots(dots: list[tuple[dict[str, Dot], dict[str
     assert about["paper_data"] == ""
     assert drawn.keys() == {"cogs/best-universal", "cogs/cpu-universal", "cogs/cpu"}
     edge = drawn["cogs/cpu"]
-    assert (edge.name, edge.detail, edge.is_baseline) == (EDGE, "cogs/cpu, 2 seeds", False)
+    assert (edge.name, edge.detail, edge.look) == (EDGE, "cogs/cpu, 2 seeds", model_look("edge"))
     assert edge.score == (pytest.approx(0.85), pytest.approx(0.05))
     assert edge.paper == (pytest.approx(0.874), pytest.approx(0.004))
     baseline = drawn["cogs/cpu-universal"]
-    assert (baseline.detail, baseline.is_baseline) == ("cogs/cpu-universal, 1 seed", True)
+    assert (baseline.detail, baseline.look) == ("cogs/cpu-universal, 1 seed", model_look("universal"))
     assert baseline.paper == (pytest.approx(0.784), None)
+    assert (baseline.is_quoted, edge.is_quoted) == (True, False)  # the paper took the former over from others
     assert drawn["cogs/best-universal"].paper is None  # the paper has no such recipe
 
 
@@ -109,3 +112,42 @@ def test_the_headline_depends_on_the_benchmark(dots: list[tuple[dict[str, Dot], 
 
 def test_one_row_needs_no_figure() -> None:
     assert names_of_figures([run(1, {"gen": 0.8}, preset="cogs/cpu", **COGS)]) == []
+
+
+def test_scores_near_zero_need_no_figure() -> None:
+    data = {"name": "mcd1", "fingerprint": "1", "corpus": "scan", "split": "mcd1"}
+    for score, figures in ((0.011, []), (0.2, [""])):
+        models = {"scan/cpu": "edge", "scan/cpu-universal": "universal"}
+        assert (
+            names_of_figures(
+                [
+                    run(1, {"EM": score}, task="seq2seq", data=data, preset=name, model=kind)
+                    for name, kind in models.items()
+                ]
+            )
+            == figures
+        )
+        assert names_of_figures([run(1, {"k=6": score, "k=10": 0.0}, preset="clutrr/cpu")]) == figures
+
+
+def test_a_model_has_one_colour_in_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, set[str]] = {}
+
+    def curves(series: Any, paper: Any, *, looks: Any, **about: Any) -> Any:
+        assert series.keys() == looks.keys() >= paper.keys()
+        for label, look in looks.items():
+            found.setdefault(label.split(",")[0] if "clutrr/" in label else label, set()).add(look.colour)
+        return draw_curves(series, paper, looks=looks, **about)
+
+    def dots(dots: Sequence[Dot], **about: Any) -> Any:
+        for dot in dots:
+            found.setdefault(dot.name, set()).add(dot.look.colour)
+        return draw_dots(dots, **about)
+
+    monkeypatch.setattr(result_figures, "draw_curves", curves)
+    monkeypatch.setattr(result_figures, "draw_dots", dots)
+    records = Path(__file__).parents[2] / "results" / "records"
+    for table in result_tables(latest_runs(read_records(records))):
+        figures_of(table)
+    assert {name: len(colours) for name, colours in found.items()} == dict.fromkeys(found, 1)
+    assert len(set.union(*found.values())) == len(found) > 8

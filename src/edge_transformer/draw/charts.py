@@ -8,14 +8,28 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UserError
-from .style import COLOURS, GREY, MARKERS, STYLE, Estimate, explain_marks, in_percent, lowest, plain_axes
+from .style import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    QUOTED,
+    STYLE,
+    Estimate,
+    Look,
+    explain_marks,
+    in_percent,
+    lowest,
+    model_look,
+    plain_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Points = Mapping[int, Estimate]  # size -> mean and standard error
-_OURS, _BASELINE = COLOURS[0], COLOURS[1]
+_DASHES = (0, (4, 2))
+_AGAIN = (0, (1, 1.4))  # the line of a second series of one model
 _TITLE = 54  # letters in a line of the title
 _LINE = 0.46  # inches for each model
 _AROUND = 1.35  # inches above and below
@@ -30,6 +44,7 @@ def draw_curves(
     score: str = "accuracy",
     trained: Iterable[int] = (),
     dashed: Collection[str] = (),
+    looks: Mapping[str, Look] | None = None,
     paper_data: str = "",
 ) -> Figure:
     """Draw a line with a band of one standard error for each series, and the paper's points as hollow markers.
@@ -40,6 +55,7 @@ def draw_curves(
         axis, score: labels of the axes.
         trained: the sizes seen in training, shaded.
         dashed: series with thin, dashed lines, such as baselines.
+        looks: colour and marker of every name; by default in their order. The second series of one look is dotted.
         paper_data: the paper's data, where it is not ours.
     """
     import matplotlib
@@ -49,7 +65,8 @@ def draw_curves(
     series = {name: points for name, points in series.items() if points}
     if not series and not paper:
         raise UserError("a figure needs at least one series with at least one point")
-    looks = _assign_looks([*series, *(name for name in paper if name not in series)])
+    names = [*series, *(name for name in paper if name not in series)]
+    looks = _in_order(names) if looks is None else {name: looks[name] for name in names}
     sizes = sorted({size for points in (*series.values(), *paper.values()) for size in points})
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.4))
@@ -60,20 +77,18 @@ def draw_curves(
         for (name, points), shift in zip(paper.items(), shifts, strict=True):
             _draw_paper(axes, points, *looks[name], shift=shift)
         for name, points in reversed(list(series.items())):  # the first one, the main result, on top
-            _draw_ours(axes, points, *looks[name], dashed=name in dashed)
+            again = next(other for other in series if looks[other] == looks[name]) != name
+            _draw_ours(axes, points, looks[name], _AGAIN if again else _DASHES if name in dashed else "-")
         _label_ends(axes, {**paper, **series}, looks, hollow=paper.keys() - series.keys())
         explain_marks(axes, _estimates(series), _estimates(paper), paper_data=paper_data)
         axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=12)
     return figure
 
 
-Look = tuple[str, str]  # colour, marker
-
-
-def _assign_looks(names: Sequence[str]) -> dict[str, Look]:
+def _in_order(names: Sequence[str]) -> dict[str, Look]:
     return {
         # seven colours and seven markers, shifted by one each round, give 49 looks
-        name: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
+        name: Look(COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
         for i, name in enumerate(names)
     }
 
@@ -135,12 +150,13 @@ def _shade(axes: Axes, sizes: Sequence[int], trained: Iterable[int]) -> None:
     )
 
 
-def _draw_ours(axes: Axes, points: Points, colour: str, marker: str, dashed: bool) -> None:
+def _draw_ours(axes: Axes, points: Points, look: Look, style: Any) -> None:
+    colour, marker = look
     sizes, means, errors = _columns(points)
     lower = [max(0.0, mean - error) for mean, error in zip(means, errors, strict=True)]
     upper = [min(100.0, mean + error) for mean, error in zip(means, errors, strict=True)]
     axes.fill_between(sizes, lower, upper, color=colour, alpha=0.16, linewidth=0, zorder=2)
-    line: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (4, 2))} if dashed else {"linewidth": 1.9}
+    line: dict[str, Any] = {"linestyle": style, "linewidth": 1.1 if style == _DASHES else 1.9}
     axes.plot(sizes, means, color=colour, marker=marker, markersize=5.5, zorder=4, clip_on=False, **line)
 
 
@@ -207,13 +223,15 @@ class Dot(NamedTuple):
     detail: str  # in small letters below the name, such as the preset
     score: Estimate
     paper: Estimate | None = None
-    is_baseline: bool = False
+    look: Look = model_look("edge")
+    is_quoted: bool = False  # the paper took its value over from others
 
 
 def draw_dots(dots: Sequence[Dot], *, title: str = "", score: str = "score", paper_data: str = "") -> Figure:
     """Draw each model's score, best first, with a bar of one standard error and the paper's value hollow below it.
 
-    `score` labels the axis; `paper_data` names the paper's data, where it is not ours.
+    A value that the paper quotes from others is grey inside. `score` labels the axis; `paper_data` names the paper's
+    data, where they are not ours.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -221,12 +239,13 @@ def draw_dots(dots: Sequence[Dot], *, title: str = "", score: str = "score", pap
     if not dots:
         raise UserError("a figure needs at least one score")
     dots = sorted(dots, key=lambda dot: dot.score[0])
-    ours, paper = [dot.score for dot in dots], [dot.paper for dot in dots if dot.paper]
+    ours = [dot.score for dot in dots]
+    paper, quoted = ([dot.paper for dot in dots if dot.paper and dot.is_quoted is kind] for kind in (False, True))
     with matplotlib.rc_context(STYLE):
         height = _AROUND + _LINE * len(dots)
         figure = Figure(figsize=(7.2, height))
         axes = figure.subplots()
-        low = lowest([*ours, *paper])
+        low = lowest([*ours, *paper, *quoted])
         axes.set_xlim(low, 100 + 0.02 * (100 - low))  # room for a dot at 100 %
         axes.set_ylim(-0.6, len(dots) - 0.4)
         in_percent(axes.xaxis, low)
@@ -236,24 +255,24 @@ def draw_dots(dots: Sequence[Dot], *, title: str = "", score: str = "score", pap
         axes.tick_params(axis="y", length=0)
         for place, dot in enumerate(dots):
             _draw_dot(axes, place, dot)
-        explain_marks(axes, ours, paper, paper_data=paper_data, below=0.6 / (height - 0.6), line="none")
+        below = 0.6 / (height - 0.6)
+        explain_marks(axes, ours, paper, quoted=quoted, paper_data=paper_data, below=below, line="none")
         title = textwrap.fill(title, _TITLE, break_on_hyphens=False)
         axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=12)
     return figure
 
 
 def _draw_dot(axes: Axes, place: int, dot: Dot) -> None:
-    colour = _BASELINE if dot.is_baseline else _OURS
+    colour, marker = dot.look
     bar: dict[str, Any] = {"color": colour, "linestyle": "none", "elinewidth": 1.4, "capsize": 2.5, "clip_on": False}
     mean, error = dot.score
-    marker = "s" if dot.is_baseline else "o"
     axes.errorbar([100 * mean], [place], xerr=[100 * (error or 0.0)], marker=marker, markersize=6.5, zorder=4, **bar)
     if dot.paper:
         mean, error = dot.paper
         hollow: dict[str, Any] = {
             "marker": marker,
             "markersize": 5.5,
-            "markerfacecolor": "white",
+            "markerfacecolor": QUOTED if dot.is_quoted else "white",
             "markeredgewidth": 1.2,
         }
         bar |= {"elinewidth": 1.0, "capsize": 2}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..io.files import replacing
 
@@ -20,6 +21,39 @@ Estimate = tuple[float, float | None]  # mean and standard error, if known, as f
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#555555"
+QUOTED = "#B8B8B8"  # fills the marks of numbers that the paper quotes from others
+
+
+class Look(NamedTuple):
+    """The colour and the marker of a model."""
+
+    colour: str
+    marker: str
+
+
+# A model looks the same in all figures. Blues and violets are the Edge Transformer and its ablations.
+MODEL_LOOKS = {
+    "edge": Look("#0072B2", "o"),
+    "edge-untied": Look("#3FA7DD", "P"),
+    "edge-value-ablation": Look("#332288", "<"),
+    "edge-attention-ablation": Look("#8A7FD1", ">"),
+    "rat": Look("#CC79A7", "D"),
+    "rrat": Look("#E69F00", "v"),
+    "gat": Look("#009E73", "^"),
+    "transformer": Look("#D55E00", "s"),
+    "universal": Look("#000000", "h"),
+    "bilstm": Look("#882255", "*"),
+}
+OTHER_COLOURS = ("#999933", "#661100", "#AA4499", "#117733")  # of models that are not in the list
+
+
+def model_look(model: str) -> Look:
+    """How all figures show a model; one that is not in the list gets its look by its name alone."""
+    if model in MODEL_LOOKS:
+        return MODEL_LOOKS[model]
+    number = zlib.crc32(model.encode("utf-8", "surrogatepass"))
+    return Look(OTHER_COLOURS[number % len(OTHER_COLOURS)], MARKERS[number // len(OTHER_COLOURS) % len(MARKERS)])
+
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -76,13 +110,15 @@ def explain_marks(
     ours: Collection[Estimate],
     paper: Collection[Estimate],
     *,
+    quoted: Collection[Estimate] = (),
     paper_data: str = "",
     below: float = 0.13,
     line: Literal["-", "none"] = "-",
 ) -> None:
-    """Add a legend: filled marks are ours, hollow ones the paper's, on `paper_data` where that is not ours.
+    """Add a legend: filled marks are ours, hollow ones the paper's, grey ones `quoted` by it from others.
 
-    `below` is the distance from the axes in parts of their height; `line` is the style that joins our points.
+    `paper_data` names the paper's data where they are not ours. `below` is the distance from the axes in parts of their
+    height; `line` is the style that joins our points.
     """
     from matplotlib.lines import Line2D
 
@@ -91,15 +127,16 @@ def explain_marks(
     if ours:
         label = "this library" + _error_note(ours)
         handles.append(Line2D([], [], linewidth=1.8, linestyle=line, label=label, **common))
-    if paper:
-        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.2}
-        label = ", ".join(filter(None, ("the paper", paper_data))) + _error_note(paper)
-        handles.append(Line2D([], [], label=label, **hollow, **common))
+    on_other = f", on other data: {paper_data}" if paper_data else ""
+    for name, estimates, fill in (("the paper", paper, "white"), ("quoted by the paper", quoted, QUOTED)):
+        if estimates:
+            hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": fill, "markeredgewidth": 1.2}
+            handles.append(Line2D([], [], label=name + on_other + _error_note(estimates), **hollow, **common))
     axes.legend(
         handles=handles,
         loc="upper center",
         bbox_to_anchor=(0.5, -below),
-        ncols=2,
+        ncols=1 if on_other and len(handles) > 2 else len(handles),
         frameon=False,
         fontsize=9,
         labelcolor=GREY,
