@@ -75,8 +75,10 @@ def _write_small_data(task: str, folder: Path) -> None:
     if task == "relations":
         write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
         return
+    molecule = {"nodes": {"a": "C", "b": "O"}, "edges": [["a", "double", "b"]], "target": "active"}
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
     row, ending = {
+        "graph-labels": (json.dumps(molecule) + "\n", "jsonl"),
         "graphs": (json.dumps(graph) + "\n", "jsonl"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
         "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),
