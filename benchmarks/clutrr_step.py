@@ -51,7 +51,7 @@ def pad(stories: list[Story], data: RelationData) -> tuple[Tensor, Tensor, Tenso
             labels[row, start, end] = 1 + (data.relations.number(relation) or 0)
     real = torch.arange(most) < torch.tensor([story.size for story in stories])[:, None]
     query = torch.tensor([story.query for story in stories])
-    return labels, real, query, torch.tensor([data.answers.number(story.target) or 0 for story in stories])
+    return labels, real, query, torch.tensor([data.answers.number(str(story.target)) or 0 for story in stories])
 
 
 def main() -> None:

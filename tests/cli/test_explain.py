@@ -14,6 +14,7 @@ import command_line
 from edge_transformer.data.relations.clutrr import write_clutrr
 from edge_transformer.data.relations.families import RELATIONS, TARGETS
 from edge_transformer.data.relations.generate import generate
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score
@@ -29,7 +30,7 @@ run = partial(command_line.run, columns=160)
 def model() -> RelationModel:
     torch.manual_seed(1)
     settings = {"kind": "edge", "dim": 8, "heads": 2, "layers": 3}
-    return RelationModel(settings, Vocab(RELATIONS), Vocab(TARGETS)).eval()
+    return RelationModel(settings, Schema(Vocab(RELATIONS), Vocab(TARGETS))).eval()
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,9 @@ def data(stories: RelationRows) -> RelationData:
 @pytest.fixture
 def model(data: RelationData) -> RelationModel:
     torch.manual_seed(1)
-    return data.new_model(MODEL)
+    new = data.new_model(MODEL)
+    assert isinstance(new, RelationModel)
+    return new
 
 
 def as_json(story: Story) -> dict[str, Any]:

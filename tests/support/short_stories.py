@@ -25,7 +25,7 @@ def told(story: Story) -> str:
 def truth(stories: list[Story], family: Family, most: int = 50) -> float:
     """How often the answer holds where a family has people who stand to each other as the story tells."""
     right = [
-        family.holds(people[each.query[0]], each.target, people[each.query[1]])
+        family.holds(people[each.query[0]], str(each.target), people[each.query[1]])
         for each in stories
         for first in range(len(family.male))
         for _, people in zip(range(most), castings(each, family, {each.edges[0][0]: first}), strict=False)

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import edge_transformer as et
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import UserError
 from edge_transformer.tasks.base import get_task
@@ -23,7 +24,7 @@ QUESTION = {"edges": [["Ann", "daughter", "Lil"], ["Lil", "son", "Bob"]], "query
 @pytest.fixture
 def model() -> RelationModel:
     torch.manual_seed(0)
-    return RelationModel(SETTINGS, Vocab(["daughter", "son"]), Vocab(["grandson", "nephew", "son"]))
+    return RelationModel(SETTINGS, Schema(Vocab(["daughter", "son"]), Vocab(["grandson", "nephew", "son"])))
 
 
 def test_a_saved_model_predicts_the_same(model: RelationModel, tmp_path: Path) -> None:

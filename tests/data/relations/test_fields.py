@@ -369,7 +369,7 @@ def test_values_that_json_does_not_have_are_refused() -> None:
     loop: list[Any] = ["a", "r"]
     loop.append(loop)
     endless = 10**5000  # Python writes no number of so many digits
-    for change in (
+    changes: list[dict[Any, Any]] = [
         {"nodes": {("a", "b"): None}},
         {"nodes": {b"a": None}},
         {"nodes": {"Ann", "Bob"}},
@@ -385,7 +385,8 @@ def test_values_that_json_does_not_have_are_refused() -> None:
         {"target": 1j},
         {"target": endless},
         {("edges",): []},
-    ):
+    ]
+    for change in changes:
         with pytest.raises(DataError, match=r"^x: found "):
             graph_from_json(GRAPH | change, "x")
 

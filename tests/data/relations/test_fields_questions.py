@@ -100,7 +100,8 @@ def test_answers_are_needed_for_training_only() -> None:
         ("graph", {}, [WHOLE_GRAPH]),
         ("nodes", {}, [(0, 0), (1, 1), (2, 2)]),
     ):
-        for missing in ({}, {"target": None}):
+        nothing: list[dict[str, Any]] = [{}, {"target": None}]
+        for missing in nothing:
             assert questions(asks, False, **row, **missing) == [(pair, UNKNOWN_TARGET) for pair in pairs]
             found = "null" if missing else 'no "target"'
             assert fail(asks, **row, **missing).startswith(f'found {found}; expected "target": ')
@@ -127,7 +128,7 @@ def test_several_questions() -> None:
     assert (found.query, found.target) == ((0, 2), "son")
     assert found.more == (((1, 0), ("mother", "boss")),)
     assert questions("pairs", query=[["Ann", "Ann"], ["Bob", "Ann"]], target=[1, 2]) == [((0, 0), 1.0), ((2, 0), 2.0)]
-    whole = {"edges": [[1, "r", 2]], "query": [[1, 2], ["2", 1]], "target": ["a", "b"]}
+    whole: dict[str, Any] = {"edges": [[1, "r", 2]], "query": [[1, 2], ["2", 1]], "target": ["a", "b"]}
     assert questions("pairs", **whole) == [((0, 1), "a"), ((1, 0), "b")]
 
 

@@ -63,7 +63,7 @@ def test_plain_stories_are_as_those_of_clutrr() -> None:
         {"target": 1.5},
         {"edges": ((0, 1), (0, 1))},
     ):
-        assert not replace(PLAIN, **change).is_plain, change  # type: ignore[arg-type]
+        assert not replace(PLAIN, **change).is_plain, change
 
 
 def test_rows_by_split() -> None:

@@ -170,7 +170,7 @@ class SchemaBuilder:
         self._absent = False
         self._first: dict[str, int] = {}  # by kind of target: the first row that has it
         self._answers: Counter[str | tuple[str, ...]] = Counter()
-        self._numbers = {name: _Moments() for name in ("nodes", "edges", "targets")}
+        self._numbers = {name: Moments() for name in ("nodes", "edges", "targets")}
 
     def add(self, story: Story) -> None:
         """Learn from a training row."""
@@ -216,7 +216,7 @@ class SchemaBuilder:
         )
 
 
-class _Moments:
+class Moments:
     """Running means and deviations of rows of numbers, by Welford's method."""
 
     def __init__(self) -> None:
