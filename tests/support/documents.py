@@ -125,7 +125,11 @@ PAIRS = [("jump twice", "JUMP JUMP"), ("turn left twice", "LEFT LEFT"), ("run", 
 
 def make_workshop(folder: Path) -> None:
     """The files and runs that the pages speak of, as small as can be."""
-    sentences = [json.loads(line) for line in blocks("docs/your-own-data.md", "json")[1].text.splitlines()]
+    [sentences] = [
+        [json.loads(line) for line in block.text.splitlines()]
+        for block in blocks("docs/your-own-data.md", "json")
+        if '"tokens"' in block.text
+    ]
     trees = [_tree(subject, verb) for subject in ("Ann", "Bob", "Eve", "Tom") for verb in ("ran", "slept", "left")]
     _write_lines(folder / "my-data/train.jsonl", map(json.dumps, ROWS * 10))
     _write_lines(folder / "my-data/test.jsonl", map(json.dumps, ROWS))

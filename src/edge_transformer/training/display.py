@@ -233,9 +233,10 @@ def _scores(standings: Sequence[Standing]) -> list[str]:
 
 
 def _most_useful(scores: Sequence[str]) -> list[str]:
-    """The last scores, of the hardest rows, first; parts such as "gen lexical" of "gen" after all others."""
-    details = [score for score in scores if any(score.startswith(f"{whole} ") for whole in scores)]
-    return [score for score in reversed(scores) if score not in details] + details[::-1]
+    """The whole, then the last scores, of the hardest rows; parts such as "gen lexical" of "gen" after all others."""
+    whole = [score for score in scores if score == "accuracy"]
+    details = [score for score in scores if any(score.startswith(f"{other} ") for other in scores)]
+    return whole + [score for score in reversed(scores) if score not in (*whole, *details)] + details[::-1]
 
 
 def _score_column(score: str, standings: Sequence[Standing]) -> Column:

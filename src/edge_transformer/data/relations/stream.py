@@ -122,6 +122,8 @@ def count_rows(paths: Iterable[Path]) -> int:
     """The number of lines of some files."""
     rows = 0
     for path in paths:
+        if not path.is_file():  # whoever reads it says what it is
+            continue
         with open(path, "rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 rows += chunk.count(b"\n")
