@@ -81,7 +81,7 @@ def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> N
     [
         ({"test": ROWS}, 'found the splits test; expected "train"'),
         ({"train": ROWS, "test": []}, "found no rows in 'test'"),
-        ({"train": 3}, "found int as 'train'; expected rows"),
+        ({"train": 3}, "found int; expected rows, a DataFrame, or graphs"),
         ({"train": ROWS, "exam": ROWS}, "found the split 'exam'"),
         ({"train": [*ROWS, 3]}, r"train\[12\]: found 3; expected an object"),
         ({"train": [{**ROWS[0], "query": ["a"]}]}, r'train\[0\]: found \["a"\]; expected "query"'),
@@ -131,7 +131,7 @@ def test_fewer_layers_than_a_preset_is_made_for() -> None:
     [
         ([], "found no rows in 'test'"),
         ({"train": ROWS}, "found training rows alone"),
-        (5, "found int as 'test'"),
+        (5, "found int; expected rows"),
     ],
 )
 def test_rows_that_cannot_be_scored(data: Any, message: str) -> None:

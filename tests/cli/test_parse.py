@@ -94,7 +94,7 @@ def run(
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ByHeart:
     model = ByHeart()
-    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: model)
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name, trust=(): model)
     return model
 
 
@@ -285,7 +285,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_model_that_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: object())
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name, trust=(): object())
     code, _, err = run("parse", EMMA, "--model", "mine")
     assert (code, err) == (2, "error: --model mine: found a object; expected a model that parses sentences\n")
 
@@ -312,7 +312,7 @@ def test_a_conversation_that_ends_when_nobody_listens_any_more() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import test_parse as here; "
         "from edge_transformer import __main__; from edge_transformer.tasks import base; "
-        "base.load = lambda name: here.ByHeart(); __main__.main()"
+        "base.load = lambda name, trust=(): here.ByHeart(); __main__.main()"
     )
     command = [sys.executable, "-c", program, str(Path(__file__).parent), "parse"]
     pipe = subprocess.PIPE
@@ -370,7 +370,7 @@ class Chains:
 @pytest.fixture
 def chains(monkeypatch: pytest.MonkeyPatch) -> Chains:
     model = Chains()
-    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name: model)
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name, trust=(): model)
     return model
 
 

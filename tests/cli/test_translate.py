@@ -109,7 +109,7 @@ def test_queries_that_can_be_run(run: str) -> None:
     ]
     expected = "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x0 WHERE { ?x0 ns:film.director.film M0 }"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edge_transformer.tasks.base.load", lambda run: model)
+        patch.setattr("edge_transformer.tasks.base.load", lambda run, trust=(): model)
         assert ask(run, "--sparql", text="who\n\nwho\n").stdout.splitlines() == [expected, "", expected]
         value = json.loads(ask(run, "--sparql", "--json", "--nbest", "2", "who").stdout)
         words = ["who", "who"]  # what is said from now on

@@ -46,7 +46,7 @@ def rows_of(value: Any, task: str | None = None) -> list[Any]:
     elif any(each.__name__ == "BaseData" for each in type(value).__mro__) and _is_of(value, "torch_geometric"):
         value = value.to_data_list() if hasattr(value, "ptr") else [value]
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise UserError(f"data: found a {type(value).__name__}; expected rows, a DataFrame, or graphs")
+        raise UserError(f"data: found {type(value).__name__}; expected rows, a DataFrame, or graphs")
     items = value if isinstance(value, list) else list(value)
     if not items:
         return items

@@ -20,7 +20,8 @@ from ...data.graphs.rows import MAX_TOKENS, TokenGraph
 from ...data.tensors import SentenceBatch, SentenceTable, Vocab
 from ...errors import UserError
 from ...io.settings import require_fraction
-from ..base import Progress, SplitTaskData, TaskModel, in_full
+from ..base import Progress, TaskModel, in_full
+from ..splits import SplitTaskData
 from .model import UNKNOWN, GraphParser, graphs_of, logical_form, predict_table, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts

@@ -19,7 +19,8 @@ from ...data.trees.folder import TreebankData, read_treebank, treebank_paths, tr
 from ...errors import DataError, UserError
 from ...io.files import fingerprint
 from ...io.settings import require_fraction, require_positive
-from ..base import Progress, SplitTaskData, TaskModel
+from ..base import Progress, TaskModel
+from ..splits import SplitTaskData
 from .model import TreeParser, predict_trees, trees_of
 from .scores import TreeCounts
 
