@@ -342,3 +342,15 @@ def test_a_notebook_shows_the_scores_as_a_table() -> None:
     assert rows == [["k=2", "100.0 %"], ["k=10", "92.1 %"], ["loss", "3.5"]]
     hostile = replace(EXAMPLE, metrics={"<script>": 0.5}, data={"name": "<script>", "fingerprint": "0"})
     assert "<script" not in hostile._repr_html_()
+
+
+def test_errors_in_units_are_no_percentages() -> None:
+    assert records.shown_scores({"MAE": 1.25, "R2": 0.5, "k=2": 0.75}) == [
+        ("MAE", "1.25"),
+        ("R2", "0.5"),
+        ("k=2", "0.75"),
+    ]
+    assert records.shown_scores({"accuracy": 0.5, "valid loss": 0.75}) == [
+        ("accuracy", "50.0 %"),
+        ("valid loss", "0.75"),
+    ]

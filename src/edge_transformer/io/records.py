@@ -94,17 +94,10 @@ class Record:
         """The scores to choose recipes by."""
         return {name: value for name, value in self.metrics.items() if is_validation(name)}
 
-    @staticmethod
-    def shown_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
-        """Scores as texts: fractions in percent."""
-        return [
-            (name, f"{100 * value:.1f} %" if is_fraction(name) else f"{value:.4g}") for name, value in scores.items()
-        ]
-
     def _repr_html_(self) -> str:
         """The scores as a table, for notebooks."""
         run = f"{self.task}, {self.model}, trained on {self.data_name}, seed {self.seed}, {self.minutes:.1f} minutes"
-        return html.table(self.shown_scores(self.metrics), run)
+        return html.table(shown_scores(self.metrics), run)
 
     def to_json(self) -> str:
         """The record as one line, without line end."""
@@ -187,6 +180,15 @@ def canonical_json(value: Any, sort_keys: bool = True) -> str:
 def is_fraction(metric: str) -> bool:
     """True for metrics between 0 and 1, which reports show in percent; False for "loss", "valid_loss", "steps", ..."""
     return metric.replace("/", "_").replace(".", "_").replace(" ", "_").split("_")[-1].lower() not in UNBOUNDED_METRICS
+
+
+def shown_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Names and texts of scores, fractions in percent; beside an MAE, those of groups are in its units."""
+    numbers = any(name.split()[-1:] == ["MAE"] for name in scores)
+    return [
+        (name, f"{100 * value:.1f} %" if is_fraction(name) and not numbers else f"{value:.4g}")
+        for name, value in scores.items()
+    ]
 
 
 def is_validation(metric: str) -> bool:

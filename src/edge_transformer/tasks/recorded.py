@@ -8,7 +8,7 @@ from torch import nn
 
 from ..errors import UserError
 from ..io import html
-from ..io.records import Record, read_record
+from ..io.records import Record, read_record, shown_scores
 
 RECORD_FILE = "record.json"  # the results of a finished run
 _SHAPE = {"layers": "layers", "dim": "wide", "heads": "heads"}
@@ -60,7 +60,7 @@ def card_rows(model: RecordedModel) -> list[tuple[str, str]]:
     trained = record.data.get("train_rows")
     data = f"{record.data_name}, {trained:,} training rows" if isinstance(trained, int) else record.data_name
     scores = record.main_scores() or record.validation_scores()
-    listed = ", ".join(f"{name} {shown}" for name, shown in record.shown_scores(scores))
+    listed = ", ".join(f"{name} {shown}" for name, shown in shown_scores(scores))
     return [
         *rows,
         ("data", data),

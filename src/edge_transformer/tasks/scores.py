@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..io import html
+from ..io.records import shown_scores
 from .calibration import (
     Flags,
     Floats,
@@ -45,9 +46,8 @@ class Scores(dict[str, float]):
         self.details: dict[str, Any] = {} if details is None else details
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: in percent where the scores are known to be fractions."""
-        percent = self.details.get("kind") in ("one", "several")
-        return html.table((name, f"{100 * value:.1f} %" if percent else f"{value:.4g}") for name, value in self.items())
+        """A table for notebooks: fractions in percent."""
+        return html.table(shown_scores(self))
 
 
 def label_scores(
