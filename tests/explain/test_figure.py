@@ -151,7 +151,7 @@ def test_a_notebook_shows_the_figure() -> None:
     svg = explain(model(), graph)._repr_svg_()
     assert "<script" not in svg
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    assert svg == explain(model(), graph)._repr_svg_()  # the same bytes
+    assert svg == explain(model(), graph).svg()  # the same bytes
 
 
 def test_edges_used_backwards_and_guesses_are_marked() -> None:

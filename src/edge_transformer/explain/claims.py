@@ -170,11 +170,15 @@ class Explanation:
             )
             yield f"  layer {number}: {layer.reading.answer} {layer.reading.likelihood()}; strongest pivots {found}"
 
-    def _repr_svg_(self) -> str:
-        """The figure of the proof, for notebooks."""
+    def svg(self) -> str:
+        """The figure of the proof, as the text of an SVG file."""
         from .figure import draw_explanation  # late: it imports matplotlib
 
         return figure_svg(draw_explanation(self))
+
+    def _repr_svg_(self) -> str:
+        """The figure, for notebooks."""
+        return self.svg()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain JSON values."""

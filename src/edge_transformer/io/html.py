@@ -19,5 +19,6 @@ def table(rows: Iterable[tuple[str, str]], title: str = "", *, numbers: bool = T
         f'<td style="{value}; white-space: pre-wrap">{escape(shown)}</td></tr>'
         for name, shown in rows
     )
-    heading = f'<caption style="text-align: left; font-weight: bold">{escape(title)}</caption>' if title else ""
+    style = "text-align: left; font-weight: bold; white-space: nowrap"
+    heading = f'<caption style="{style}">{escape(title)}</caption>' if title else ""
     return f"<table>{heading}{''.join(lines)}</table>"

@@ -10,7 +10,7 @@ from typing import Any
 
 from .html import escape
 
-COLOUR = "#3b82c4"  # can be seen on white and on black
+COLOUR, GREY = "#3b82c4", "#7a7a7a"  # both can be seen on white and on black
 MOST_POINTS = 240
 WIDTH, HEIGHT = 300, 64  # of the curve, in pixels
 
@@ -55,13 +55,13 @@ class Curve:
         )
         about = escape(f"{name} from {self.points[0]:.3g} to {self.points[-1]:.3g}")
         texts = "".join(
-            f'<text x="{WIDTH + 8}" y="{y}" font-size="11" fill="currentColor">{text}</text>'
+            f'<text x="{WIDTH + 8}" y="{y}" font-size="11" fill="{GREY}">{text}</text>'
             for y, text in ((10, f"{high:.3g}"), (HEIGHT / 2 + 4, escape(name)), (HEIGHT, f"{low:.3g}"))
         )
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{about}" width="{WIDTH + 70}" '
             f'height="{HEIGHT + 8}" viewBox="0 -4 {WIDTH + 70} {HEIGHT + 8}" font-family="sans-serif" '
-            f'style="display: block; color: inherit"><title>{about}</title><polyline points="{line}" fill="none" '
+            f'style="display: block"><title>{about}</title><polyline points="{line}" fill="none" '
             f'stroke="{COLOUR}" stroke-width="1.6" stroke-linejoin="round"/>{texts}</svg>'
         )
 
