@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_transformer.draw.arcs import ArcDiagram, visible
-from edge_transformer.draw.svg import draw_svg, text_width
+from edge_transformer.draw.svg import draw_html, draw_svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 DIAGRAM = ArcDiagram(
@@ -102,3 +102,12 @@ def test_widths_of_texts() -> None:
     assert text_width("ill", 16) < text_width("abc", 16) < text_width("WWW", 16)
     assert text_width("国国", 16) == 32
     assert text_width("e\u0301", 16) == text_width("e", 16)
+
+
+def test_a_notebook_gets_texts_around_the_diagram() -> None:
+    page = draw_html(DIAGRAM, "cat ( x ) <script>", "a guess: <script>\ud800")
+    root = ElementTree.fromstring(page)
+    assert [element.tag for element in root] == ["div", f"{SVG}svg", "div"]
+    assert root.findtext("div/code") == "cat ( x ) <script>"
+    assert root[2].text == r"a guess: <script>\ud800"
+    assert [element.tag for element in ElementTree.fromstring(draw_html(DIAGRAM))] == [f"{SVG}svg"]

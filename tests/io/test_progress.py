@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from edge_transformer.io import progress
-from edge_transformer.io.progress import Bar, bar
+from edge_transformer.io.progress import AnyBar, Bar, bar
 
 
 @pytest.fixture
@@ -23,8 +23,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return text
 
 
-def completed(shown: Bar) -> float:
-    return shown._progress.tasks[0].completed
+def rich_of(shown: AnyBar) -> Progress:
+    assert isinstance(shown, Bar)
+    return shown._progress
+
+
+def completed(shown: AnyBar) -> float:
+    return rich_of(shown).tasks[0].completed
 
 
 def test_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,12 +49,12 @@ def test_bars_go_to_standard_error() -> None:
 def test_a_bar_on_a_terminal(terminal: io.StringIO) -> None:
     with bar("reading stories", 200) as shown:
         shown.advance(50, note="loss 0.5")
-        shown._progress.refresh()
+        rich_of(shown).refresh()
         assert "reading stories" in terminal.getvalue()
         assert "25 %" in terminal.getvalue()
         assert "loss 0.5" in terminal.getvalue()
         shown.advance(100)
-        shown._progress.refresh()
+        rich_of(shown).refresh()
         assert "75 %" in terminal.getvalue()
         assert "left" in terminal.getvalue()
         assert terminal.getvalue().count("loss 0.5") > 1  # a note stays until there is another
@@ -59,7 +64,7 @@ def test_a_bar_on_a_terminal(terminal: io.StringIO) -> None:
 def test_a_bar_of_unknown_length_shows_the_count(terminal: io.StringIO) -> None:
     with bar("reading") as shown:
         shown.advance(12_345)
-        shown._progress.refresh()
+        rich_of(shown).refresh()
     assert "12,345" in terminal.getvalue()
     assert "%" not in terminal.getvalue()
     assert "left" not in terminal.getvalue()
@@ -100,9 +105,9 @@ def test_bars_inside_bars(terminal: io.StringIO) -> None:
         outer.advance(1)
         with bar("scoring", 5) as inner:
             inner.advance(5)
-            inner._progress.refresh()
+            rich_of(inner).refresh()
         outer.advance(1)
-        outer._progress.refresh()
+        rich_of(outer).refresh()
     assert "scoring" in terminal.getvalue()
     assert "20 %" in terminal.getvalue()
 
@@ -111,20 +116,20 @@ def test_bars_inside_bars(terminal: io.StringIO) -> None:
 def test_names_are_shown_as_they_are(name: str, terminal: io.StringIO) -> None:
     with bar(f"reading {name}", 10) as shown:
         shown.advance(5)
-        shown._progress.refresh()
+        rich_of(shown).refresh()
     assert f"reading {name}" in terminal.getvalue()
 
 
 def test_a_bar_ends_with_the_error_of_its_block(terminal: io.StringIO) -> None:
-    bars: list[Bar] = []
+    bars: list[AnyBar] = []
 
     def fail() -> None:
         with bar("reading", 10) as shown:
             bars.append(shown)
-            assert shown._progress.live.is_started
+            assert rich_of(shown).live.is_started
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
         fail()
-    assert not bars[0]._progress.live.is_started
+    assert not rich_of(bars[0]).live.is_started
     assert terminal.getvalue().endswith("\x1b[2K")

@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -329,3 +330,27 @@ def test_processes_append_at_the_same_time(tmp_path: Path) -> None:
     seeds = [record.seed for record in read_records(path)]
     assert sorted(seeds) == [1000 * worker + index for worker in range(4) for index in range(25)]
     assert len(path.read_bytes().splitlines()) == 100
+
+
+# Notebooks
+
+
+def test_a_notebook_shows_the_scores_as_a_table() -> None:
+    page = ElementTree.fromstring(EXAMPLE._repr_html_())
+    assert page.findtext("caption") == "relations, edge, trained on official, seed 1, 41.5 minutes"
+    rows = [[cell.text for cell in row] for row in page.iter("tr")]
+    assert rows == [["k=2", "100.0 %"], ["k=10", "92.1 %"], ["loss", "3.5"]]
+    hostile = replace(EXAMPLE, metrics={"<script>": 0.5}, data={"name": "<script>", "fingerprint": "0"})
+    assert "<script" not in hostile._repr_html_()
+
+
+def test_errors_in_units_are_no_percentages() -> None:
+    assert records.shown_scores({"MAE": 1.25, "R2": 0.5, "k=2": 0.75}) == [
+        ("MAE", "1.25"),
+        ("R2", "0.5"),
+        ("k=2", "0.75"),
+    ]
+    assert records.shown_scores({"accuracy": 0.5, "valid loss": 0.75}) == [
+        ("accuracy", "50.0 %"),
+        ("valid loss", "0.75"),
+    ]

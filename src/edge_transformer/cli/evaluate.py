@@ -13,7 +13,6 @@ from ..errors import UserError
 from ..io.process import prepare_process
 from ..io.progress import say
 from ..io.streams import json_line
-from .models import data_of
 from .options import RunArgument, ThreadsOption, TrustOption, out, print_scores
 
 
@@ -80,7 +79,7 @@ def evaluate(
     if data is None and model.folder and model.folder.parent == BUNDLED:
         if tree or predictions or results or split:
             raise UserError(f"{run}: comes without its data; give the rows to score by --data")
-        _print(Scored(str(run), data_of(model.record), True, model.record.metrics), as_json)
+        _print(Scored(str(run), model.record.data_name, True, model.record.metrics), as_json)
         return
     name = f"a {type(model).__name__} in {run}"
     if predictions is not None and model.task != "seq2seq":

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Column, Table
 
 from .options import out
-
-if TYPE_CHECKING:
-    from ..io.records import Record
 
 HOW = {"relations": "predict", "graphs": "parse --model", "trees": "parse --model", "seq2seq": "translate"}
 
@@ -67,21 +64,7 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         "task": task,
         "what": model_card(name).split("\n\n")[1].replace("\n", " ").split(". ")[0] + ".",
-        "data": data_of(record) if record else "",
-        "scores": _main_scores(record.metrics) if record else {},
+        "data": record.data_name if record else "",
+        "scores": record.main_scores() if record else {},
         "bytes": (folder / WEIGHTS_FILE).stat().st_size,
     }
-
-
-def data_of(record: Record) -> str:
-    """The data of a record: its name, with the benchmark where that is another."""
-    name, corpus = record.data["name"], record.data.get("corpus")
-    return f"{name}, in the form of {corpus}" if corpus and corpus != name else name
-
-
-def _main_scores(metrics: dict[str, float]) -> dict[str, float]:
-    """The scores of whole splits, without those of their parts and the loss."""
-    from ..io.records import is_fraction, is_validation
-
-    whole = [name for name in metrics if is_fraction(name) and not is_validation(name) and "/" not in name]
-    return {name: metrics[name] for name in whole if not any(name.startswith(f"{other} ") for other in whole)}

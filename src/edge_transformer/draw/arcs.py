@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len
 
-from ..data.graphs.rows import TokenGraph
-from ..data.trees.conllu import DependencySentence
 from ..errors import UserError
 
 ARC_COLUMNS = ("role", "deprel")  # columns that label the arc from a token's parent
 JOINERS = "\u200c\u200d"  # invisible, but letters of some scripts look different without them
 Span = tuple[int, int]  # two positions, the smaller one first
+
+
+class Graph(Protocol):
+    """A sentence as a graph, such as a `TokenGraph`; a token without parent is its own parent."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]: ...
+    @property
+    def parents(self) -> tuple[int, ...]: ...
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+class Tree(Protocol):
+    """A dependency tree, such as a `DependencySentence`; heads count from 1, and 0 is the root."""
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def heads(self) -> tuple[int, ...]: ...
+    @property
+    def relations(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +109,7 @@ class ArcDiagram:
         return "; ".join(arcs) or "no arcs"
 
 
-def diagram_of_graph(graph: TokenGraph, arc_column: str | None = None) -> ArcDiagram:
+def diagram_of_graph(graph: Graph, arc_column: str | None = None) -> ArcDiagram:
     """The diagram of a graph, with one column of labels on the arcs and the others below the tokens.
 
     `arc_column` is by default "role", else "deprel", else the first column.
@@ -98,12 +118,12 @@ def diagram_of_graph(graph: TokenGraph, arc_column: str | None = None) -> ArcDia
         known = ", ".join(graph.labels) or "none"
         raise UserError(f"arc diagram: found no column {arc_column!r}; the graph has {known}")
     chosen = arc_column or next((name for name in (*ARC_COLUMNS, *graph.labels) if name in graph.labels), None)
-    labels = graph.labels[chosen] if chosen else ("",) * graph.size
+    labels = graph.labels[chosen] if chosen else ("",) * len(graph.tokens)
     notes = tuple(column for name, column in graph.labels.items() if name != chosen)
     return ArcDiagram(graph.tokens, graph.parents, labels, notes)
 
 
-def diagram_of_tree(tree: DependencySentence, root: str = "ROOT") -> ArcDiagram:
+def diagram_of_tree(tree: Tree, root: str = "ROOT") -> ArcDiagram:
     """The diagram of a dependency tree, with its artificial root before the first word."""
     if not tree.heads:
         raise UserError("arc diagram: found a sentence without a tree; expected a parsed one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -72,12 +73,23 @@ FORMATS: dict[str, dict[str, Any]] = {
 
 def write_figure(figure: Figure, path: Path) -> None:
     """Write a figure atomically as .svg or .png, by its name, without dates inside."""
+    with replacing(path) as aside:
+        _save(figure, aside, path.suffix)
+
+
+def figure_svg(figure: Figure) -> str:
+    """A figure as the text of an SVG file."""
+    text = StringIO()
+    _save(figure, text, ".svg")
+    return text.getvalue()
+
+
+def _save(figure: Figure, place: Path | StringIO, suffix: str) -> None:
     import matplotlib
 
-    options = FORMATS[path.suffix]
-    with matplotlib.rc_context(STYLE), replacing(path) as aside:
+    with matplotlib.rc_context(STYLE):
         figure.savefig(
-            aside, format=path.suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **options
+            place, format=suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **FORMATS[suffix]
         )
 
 

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from xml.sax.saxutils import escape
 
+from ..io import html
 from .arcs import ArcDiagram, Beam, Placing, Post, levels, place, visible
 
 # All in pixels.
@@ -82,6 +83,13 @@ def draw_svg(diagram: ArcDiagram, title: str | None = None) -> str:
         y = foot + FONT + 4 + LINE_OF_NOTES * line
         parts += [_text("note", note, middles[token], y, NOTE_FONT) for token, note in enumerate(row) if note]
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def draw_html(diagram: ArcDiagram, above: str = "", below: str = "") -> str:
+    """Draw a diagram for a notebook, with a line of code above and a remark below; a wide one can be scrolled."""
+    code = f"<div><code>{html.escape(visible(above))}</code></div>" if above else ""
+    remark = f"<div>{html.escape(visible(below))}</div>" if below else ""
+    return f'<div style="overflow-x: auto">{code}{draw_svg(diagram)}{remark}</div>'
 
 
 def text_width(text: str, size: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..data.relations.rows import Story, guess_note, told_path
 from ..draw.arcs import visible
+from ..draw.style import figure_svg
 
 Triangle = tuple[int, int, int]  # (i, l, j): edge (i, j) from (i, l) and (l, j)
 SECOND_ANSWER = 0.1  # least probability of a second answer that is named
@@ -168,6 +169,16 @@ class Explanation:
                 for pivot, weight, strength in layer.pivots[:3]
             )
             yield f"  layer {number}: {layer.reading.answer} {layer.reading.likelihood()}; strongest pivots {found}"
+
+    def svg(self) -> str:
+        """The figure of the proof, as the text of an SVG file."""
+        from .figure import draw_explanation  # late: it imports matplotlib
+
+        return figure_svg(draw_explanation(self))
+
+    def _repr_svg_(self) -> str:
+        """The figure, for notebooks."""
+        return self.svg()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain JSON values."""

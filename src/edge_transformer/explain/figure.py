@@ -1,337 +1,186 @@
-"""The figure of an explanation: told edges solid, the query and composed edges dashed, triangles filled.
-
-Lengths are in inches: the figure grows with the number of nodes, so that names and labels keep their size.
-"""
+"""The figure of an explanation: people along the chain of told edges, the composed edges as bars above them."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..data.relations.rows import Story
 from ..draw.style import COLOURS, GREY, STYLE
-from .claims import Claim, Explanation
+from .claims import Explanation
+from .layout import LABEL_SIZE, NAME_SIZE, Arrow, Bar, Box, Layout, lay_out, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Point = tuple[float, float]
-Edge = tuple[int, int]
-Box = tuple[Point, Point]  # its middle and its size
-
 CAPTION = (
-    "solid: told   dashed: composed, as the head reads it (probability)   "
-    "in a triangle: layer, strength / attention weight; the darker, the stronger"
+    "arrows: told; bars: composed, from left to right, as the head reads them (probability), with layer: strength / "
+    "attention weight; the darker, the stronger; a dot marks the pivot"
 )
+AGAIN = "dotted frame: the same once more"
 STEP_COLOURS = tuple(COLOURS[number] for number in (0, 2, 3, 4, 5))
 QUERY_COLOUR = COLOURS[1]
-NAME_SIZE, LABEL_SIZE = 10.0, 8.5  # points
-FROM_ANGLE, TO_ANGLE = math.radians(205), math.radians(-25)  # of the arc that nodes stand on
-LEAST_RADIUS = 2.2
-LEAST_SIDE = 3.9  # half the width of the caption
-ARROW = 1.0  # between the boxes of neighbours
-BEND = 0.12  # of lines that might overlap, as a fraction of their lengths
-BESIDE = 0.14  # from a line to a label beside it
-LINE_BOX = (0.06, 0.06)  # room that a point of a line takes
-SECOND_CHOICE = 0.008  # square inches
+LEAST_WIDTH = 4.6
+TITLE_SIZE = 11.5
+AROUND = 0.15
+INSET = 0.04  # of a bar, so that bars that meet stay apart
 
 
 def draw_explanation(explanation: Explanation) -> Figure:
-    """Draw the graph in an arc from the first node of the query to the second, with the proof inside it.
+    """Draw the proof: told edges from the first node of the query to the second, and what they compose above.
 
-    Stronger triangles have wider edges and darker faces; the face shows layer, strength and weight.
+    Where no proof was found, it draws all told edges.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     explanation = explanation.visible()
-    story = explanation.story
-    boxes = [_box(name, NAME_SIZE) for name in story.names]
-    radius = _radius(story.size, max(width for width, _ in boxes))
-    places = [(radius * x, radius * y) for x, y in _arc(story)]
-    steps = _steps(explanation)
-    curves = _curves(story, steps, places)
-    query = _Curve(places[story.query[0]], places[story.query[1]], BEND)
-    heights = [y for _, y in (*places, *(curve.at(0.5) for curve in (query, *curves.values())))]
-    side, bottom, top = max(radius + 1.3, LEAST_SIDE), min(heights) - 0.4, max(heights) + 0.5
+    layout = lay_out(explanation)
+    title = _title(explanation)
+    boxes = list(layout.boxes())
+    left = min(box.x - box.width / 2 for box in boxes)
+    right = max(box.x + box.width / 2 for box in boxes)
+    spare = max(LEAST_WIDTH, text_width(title, TITLE_SIZE, bold=True)) - (right - left)
+    left, right = left - max(0.0, spare / 2), right + max(0.0, spare / 2)
+    bottom = min(box.y - box.height / 2 for box in boxes) - AROUND
+    top = max(box.y + box.height / 2 for box in boxes) + AROUND
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(2 * side, top - bottom))
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(-side, side), ylim=(bottom, top))
+        figure = Figure(figsize=(right - left, top - bottom))
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(left, right), ylim=(bottom, top))
         axes.set_axis_off()
-        picture = _Picture(axes, places, boxes)
-        for node, (x, y) in enumerate(places):
-            box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": GREY}
-            axes.text(x, y, story.names[node], fontsize=NAME_SIZE, ha="center", va="center", bbox=box, zorder=6)
-        backwards = {(claim.end, claim.start) for claim in _leaves(explanation.proof) if claim.backwards}
-        lines = []
-        for edge, relation in dict(zip(story.edges, story.relations, strict=True)).items():
-            label = f"{relation}, used backwards" if edge in backwards else relation
-            lines.append(_Line(edge, curves[edge], label, GREY, width=1.6, dashed=False))
-        answer = f"{explanation.answer} ({explanation.probability:.2f})"
-        lines.append(_Line(story.query, query, answer, QUERY_COLOUR, width=2.0))
-        for step, colour in list(steps.items())[1:]:  # the first is the query
-            assert step.strength is not None
-            assert step.reading is not None
-            edge, label = (step.start, step.end), f"{step.relation} {step.reading.likelihood()}"
-            lines.append(_Line(edge, curves[edge], label, colour, width=0.8 + 2.4 * step.strength))
-        for line in lines:
-            picture.draw_line(line)
-        for step, colour in steps.items():
-            picture.draw_triangle(step, colour, curves)
-        for line in lines:  # labels avoid lines and each other, so lines are drawn first
-            picture.write_label(line)
-        start, end = (story.names[node] for node in story.query)
-        title = f"{start} -{explanation.answer}-> {end}"
-        if explanation.reading.second:  # which the label of the query does not show
-            title += f"  {explanation.reading.likelihood()}"
-        axes.text(-side, top, title, fontsize=11.5, fontweight="bold", va="bottom")
-        letters = int(2 * side * 72 / (0.55 * LABEL_SIZE))  # that a line has room for
-        notes = textwrap.wrap(f"note: {explanation.note}", letters) if explanation.note else []
-        axes.text(
-            -side, bottom, "\n".join([*notes, CAPTION]), fontsize=LABEL_SIZE, color=GREY, va="top", linespacing=1.6
-        )
+        _Picture(axes, layout).draw()
+        axes.text(left, top, title, fontsize=TITLE_SIZE, fontweight="bold", va="bottom")
+        notes = "\n".join(line for note in _notes(explanation, layout) for line in _wrapped(note, right - left))
+        axes.text(left, bottom, notes, fontsize=LABEL_SIZE, color=GREY, va="top", linespacing=1.5)
     return figure
 
 
-class _Curve(NamedTuple):
-    """A quadratic curve whose control point lies `bend` lengths to the right of the straight line's middle."""
-
-    start: Point
-    end: Point
-    bend: float
-
-    @property
-    def control(self) -> Point:
-        (x0, y0), (x1, y1) = self.start, self.end
-        return (x0 + x1) / 2 + self.bend * (y1 - y0), (y0 + y1) / 2 - self.bend * (x1 - x0)
-
-    def at(self, part: float) -> Point:
-        x, y = (
-            (1 - part) ** 2 * start + 2 * part * (1 - part) * control + part**2 * end
-            for start, control, end in zip(self.start, self.control, self.end, strict=True)
-        )
-        return x, y
+def _title(explanation: Explanation) -> str:
+    start, end = (explanation.story.names[node] for node in explanation.story.query)
+    title = f"{start} -{explanation.answer}-> {end}"
+    return f"{title}  {explanation.reading.likelihood()}" if explanation.reading.second else title
 
 
-class _Line(NamedTuple):
-    """An edge to draw."""
+def _notes(explanation: Explanation, layout: Layout) -> list[str]:
+    """What is written below the drawing, in paragraphs."""
+    again = any(map(layout.is_again, range(len(layout.nodes))))
+    edges = f"{layout.left_out} told edge{'s' * (layout.left_out != 1)}"
+    return [
+        *([f"note: {explanation.note}"] if explanation.note else []),
+        *([f"not drawn: {edges} that the proof does not use"] if layout.left_out else []),
+        f"{CAPTION}; {AGAIN}" if again else CAPTION,
+    ]
 
-    edge: Edge
-    curve: _Curve
-    label: str
-    colour: str
-    width: float
-    dashed: bool = True
+
+def _wrapped(text: str, width: float) -> list[str]:
+    """The lines of a text in this width."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(f"{lines[-1]} {word}", LABEL_SIZE) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 class _Picture:
-    """Draws edges and triangles, and finds a free place for each of their labels."""
+    """Draws a layout."""
 
-    def __init__(self, axes: Axes, places: list[Point], boxes: list[Point]) -> None:
-        self.axes, self.places, self.boxes = axes, places, boxes
-        self.taken: list[Box] = list(zip(places, boxes, strict=True))
-        self.lines: dict[_Line, np.ndarray] = {}  # their points, (points, 2), each the middle of a LINE_BOX
+    def __init__(self, axes: Axes, layout: Layout) -> None:
+        self.axes, self.layout = axes, layout
 
-    def draw_line(self, line: _Line) -> None:
-        """Draw an arrow; nothing for a self-edge."""
+    def draw(self) -> None:
+        """Draw everything; lines stand behind all texts."""
+        for place, name in enumerate(self.layout.names):
+            self.write_name(name, self.layout.is_again(place))
+        for arrow in self.layout.arrows:
+            self.draw_arrow(arrow)
+        for arc in self.layout.arcs:
+            self.draw_arc(arc)
+        for bar in self.layout.bars:
+            for place in {bar.left, bar.right} | ({bar.pivot} if bar.pivot is not None else set()):
+                name, top = self.layout.names[place], self.layout.base if bar.claim else bar.y
+                self.line([(name.x, name.y), (name.x, top)], GREY, width=0.6, style=":", order=0)
+        for number, bar in enumerate(self.layout.bars):
+            self.draw_bar(bar, QUERY_COLOUR if not number else STEP_COLOURS[(number - 1) % len(STEP_COLOURS)])
+
+    def write_name(self, name: Box, again: bool) -> None:
+        frame = {
+            "boxstyle": "round,pad=0.35",
+            "facecolor": "white",
+            "edgecolor": GREY,
+            "linestyle": ":" if again else "-",
+        }
+        self.axes.text(name.x, name.y, name.text, fontsize=NAME_SIZE, ha="center", va="center", bbox=frame, zorder=6)
+
+    def draw_arrow(self, arrow: Arrow) -> None:
+        """A told edge between neighbours."""
+        start, end = self.layout.names[arrow.start], self.layout.names[arrow.end]
+        self.point((start.x, start.y), (end.x, end.y), _shrink(start, end), _shrink(end, start))
+        self.write(arrow.label, GREY)
+
+    def draw_arc(self, arc: Arrow) -> None:
+        """A told edge below everyone: down, across and up again."""
+        start, end = self.layout.names[arc.start], self.layout.names[arc.end]
+        y = arc.label.y
+        self.line([(start.x, start.y), (start.x, y), (end.x, y)], GREY, width=1.2, order=1)
+        if start is not end:
+            self.point((end.x, y), (end.x, end.y), 0.0, 72 * end.height / 2)
+        self.write(arc.label, GREY)
+
+    def draw_bar(self, bar: Bar, colour: str) -> None:
+        """A composed edge, and below it a face that reaches down to its premises."""
+        left, right = (self.layout.names[place].x for place in (bar.left, bar.right))
+        ends = (left + INSET, right - INSET) if left < right else (left, right)
+        if bar.claim is not None and bar.pivot is not None:
+            from matplotlib.patches import Polygon
+
+            assert bar.claim.strength is not None
+            middle, (first, second) = self.layout.names[bar.pivot].x, bar.below
+            low = [(ends[1], second), (middle, second), (middle, first), (ends[0], first)]
+            face = [(ends[0], bar.y), (ends[1], bar.y), *low]
+            shade = 0.06 + 0.34 * bar.claim.strength
+            self.axes.add_patch(Polygon(face, facecolor=colour, alpha=shade, linewidth=0, zorder=1))
+            joint = max(first, second)
+            self.axes.plot([middle], [joint], "o", color=colour, markersize=4, zorder=4)
+        style = "-" if bar.claim else "--"
+        self.line([(ends[0], bar.y), (ends[1], bar.y)], colour, width=2.0, style=style, order=3)
+        for number, text in enumerate(bar.texts):
+            self.write(text, colour, bold=not number)
+
+    def point(self, start: tuple[float, float], end: tuple[float, float], before: float, after: float) -> None:
+        """Draw an arrow that begins and ends this many points from two points."""
         from matplotlib.patches import FancyArrowPatch
 
-        curve = line.curve
-        if curve.start == curve.end:
-            return
-        arrow = FancyArrowPatch(
-            curve.start,
-            curve.end,
-            arrowstyle="-|>",
-            mutation_scale=11,
-            connectionstyle=f"arc3,rad={curve.bend}",
-            color=line.colour,
-            linewidth=line.width,
-            linestyle="--" if line.dashed else "-",
-            shrinkA=self.shrink(line.edge[0], curve.control),
-            shrinkB=self.shrink(line.edge[1], curve.control),
-            zorder=3,
-        )
-        self.axes.add_patch(arrow)
-        points = round(math.dist(curve.start, curve.end) / LINE_BOX[0])
-        self.lines[line] = _columns(curve.at(point / points) for point in range(1, points))
+        style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 10, "color": GREY, "linewidth": 1.4}
+        self.axes.add_patch(FancyArrowPatch(start, end, shrinkA=before, shrinkB=after, zorder=2, **style))
 
-    def write_label(self, line: _Line) -> None:
-        """Write on the line, outside it between neighbours, beside it if that is full, or above a self-edge."""
-        start, end, bend = line.curve
-        if start == end:
-            self.write(line.label, [(start[0], start[1] + 0.3 + 0.2 * number) for number in range(4)], line.colour)
-            return
-        along = [line.curve.at(part) for part in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)]
-        outside = [_beside(along[0], line.label, 1.0)] if not bend and self.are_neighbours(start, end) else []
-        inside = [_beside(spot, line.label, -1.0) for spot in along]
-        self.write(line.label, [*outside, *along], line.colour, second=inside, own=line)
-
-    def are_neighbours(self, start: Point, end: Point) -> bool:
-        """Whether two places are neighbours on the arc."""
-        return math.dist(start, end) < 1.1 * min(math.dist(self.places[0], place) for place in self.places[1:])
-
-    def draw_triangle(self, step: Claim, colour: str, curves: dict[Edge, _Curve]) -> None:
-        """Draw the face between the curves of its edges, with layer, strength and weight."""
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
-
-        assert step.pivot is not None
-        assert step.strength is not None
-        sides = [curves[edge] for edge in ((step.start, step.pivot), (step.pivot, step.end), (step.start, step.end))]
-        corners = [self.places[node] for node in (step.start, step.pivot, step.end)]
-        points = [corners[0], sides[0].control, corners[1], sides[1].control, corners[2], sides[2].control, corners[0]]
-        face = Path(points, [Path.MOVETO] + [Path.CURVE3] * 6)
-        self.axes.add_patch(PathPatch(face, facecolor=colour, alpha=0.06 + 0.34 * step.strength, linewidth=0, zorder=1))
-        inside = [*corners, *(side.at(0.5) for side in sides)]
-        centre = (sum(x for x, _ in inside) / 6, sum(y for _, y in inside) / 6)
-        spots = [
-            (centre[0] + part * (x - centre[0]), centre[1] + part * (y - centre[1]))
-            for part in (0.0, 0.15, 0.3, 0.45, 0.6)
-            for x, y in inside
-        ]
-        self.write(f"{step.layer}: {step.strength:.2f} / {step.weight:.2f}", spots, colour, bold=True)
-
-    def write(
-        self,
-        label: str,
-        spots: list[Point],
-        colour: str,
-        *,
-        second: Sequence[Point] = (),
-        bold: bool = False,
-        own: _Line | None = None,
+    def line(
+        self, points: list[tuple[float, float]], colour: str, *, width: float, style: str = "-", order: int = 1
     ) -> None:
-        """Write at the first spot that is free except for the label's own line, else at the one that covers least.
+        xs, ys = zip(*points, strict=True)
+        self.axes.plot(xs, ys, color=colour, linewidth=width, linestyle=style, zorder=order, solid_capstyle="butt")
 
-        A spot of `second` must cover clearly less to be chosen.
-        """
+    def write(self, box: Box, colour: str, bold: bool = False) -> None:
+        """Write a label before a white ground."""
         from matplotlib.colors import to_rgb
 
-        box = _box(label, LABEL_SIZE)
-        points = np.concatenate([_columns(()), *(points for line, points in self.lines.items() if line != own)])
-        middles = np.concatenate([_columns(middle for middle, _ in self.taken), points])
-        sizes = np.concatenate([_columns(size for _, size in self.taken), np.full_like(points, LINE_BOX)])
-        costs = dict.fromkeys(second, SECOND_CHOICE) | dict.fromkeys(spots, 0.0)
-        spot, least = spots[0], math.inf
-        for candidate in (*spots, *second):
-            cost = costs[candidate] + _covered((candidate, box), middles, sizes)
-            if cost < least:
-                spot, least = candidate, cost
-            if not least:
-                break
-        self.taken.append((spot, box))
-        behind = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        ground = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
         self.axes.text(
-            *spot,
-            label,
+            box.x,
+            box.y,
+            box.text,
             color=[0.65 * part for part in to_rgb(colour)],  # the lighter colours are hard to read
             fontsize=LABEL_SIZE,
             fontweight="bold" if bold else "normal",
             ha="center",
             va="center",
-            bbox=None if bold else behind,
+            bbox=ground,
             zorder=5,
         )
 
-    def shrink(self, node: int, towards: Point) -> float:
-        """The distance, in points, from the middle of a node's box to its border."""
-        (x, y), (width, height) = self.places[node], self.boxes[node]
-        far = math.dist((x, y), towards) or 1.0
-        across, up = abs(towards[0] - x) / far, abs(towards[1] - y) / far
-        inches = min(width / 2 / across if across else math.inf, height / 2 / up if up else math.inf)
-        return 72 * inches + 2
 
-
-def _beside(spot: Point, label: str, side: float) -> Point:
-    """The place of a label beside a spot: outwards (1) or inwards (-1) from the middle of the arc."""
-    (x, y), (width, height) = spot, _box(label, LABEL_SIZE)
-    far = math.hypot(x, y) or 1.0
-    move = side * (BESIDE + abs(x / far) * (width - height) / 2)
-    return x + move * x / far, y + move * y / far
-
-
-def _columns(pairs: Iterable[Point]) -> np.ndarray:
-    """Points or sizes as (pairs, 2), also if there are none."""
-    return np.array(list(pairs), dtype=float).reshape(-1, 2)
-
-
-def _covered(box: Box, middles: np.ndarray, sizes: np.ndarray) -> float:
-    """The area that a box shares with other boxes, given by middles and sizes, (boxes, 2)."""
-    (x, y), (width, height) = box
-    across = (width + sizes[:, 0]) / 2 - abs(x - middles[:, 0])
-    near = np.flatnonzero(across > 0)
-    up = (height + sizes[near, 1]) / 2 - abs(y - middles[near, 1])
-    return float(sum((across[near] * up.clip(0)).tolist()))
-
-
-def _box(text: str, size: float) -> Point:
-    """The approximate width and height of a text with a margin."""
-    return (0.6 * len(text) * size + 7) / 72, (1.2 * size + 6) / 72
-
-
-def _steps(explanation: Explanation) -> dict[Claim, str]:
-    """The composed claims with colours, the query first, each triangle once."""
-    steps: dict[tuple[int, int | None, int], Claim] = {}
-    for step in explanation.proof.steps() if explanation.proof else ():
-        steps.setdefault((step.start, step.pivot, step.end), step)
-    return {step: STEP_COLOURS[number % len(STEP_COLOURS)] for number, step in enumerate(steps.values())}
-
-
-def _leaves(claim: Claim | None) -> Iterable[Claim]:
-    if claim and not claim.premises:
-        yield claim
-    for premise in claim.premises if claim else ():
-        yield from _leaves(premise)
-
-
-def _curves(story: Story, steps: Iterable[Claim], places: list[Point]) -> dict[Edge, _Curve]:
-    """Curves of edges: told ones straight, or bent apart if both directions are told; composed ones bent inwards."""
-    curves: dict[Edge, _Curve] = {}
-
-    for start, end in dict.fromkeys(story.edges):
-        bend = 2 * BEND if (end, start) in story.edges else 0.0
-        curves[start, end] = _Curve(places[start], places[end], bend)
-    for step in steps:
-        edge = step.start, step.end
-        if edge not in curves:
-            bend = 0.0 if edge == story.query else 2 * BEND if edge[::-1] in curves else BEND
-            sides = [_Curve(places[step.start], places[step.end], side) for side in (bend, -bend)]
-            curves[edge] = min(sides, key=lambda curve: math.hypot(*curve.at(0.5)))
-    for start, end in list(curves):  # a told edge that is used backwards
-        curves.setdefault((end, start), _Curve(places[end], places[start], -curves[start, end].bend))
-    return curves
-
-
-def _radius(people: int, widest: float) -> float:
-    """The radius of the arc, with room for an arrow between neighbours."""
-    gap = (FROM_ANGLE - TO_ANGLE) / max(1, people - 1)
-    return max(LEAST_RADIUS, (widest + ARROW) / (2 * math.sin(gap / 2)))
-
-
-def _arc(story: Story) -> list[Point]:
-    """A place for each node on the arc, in the order of a walk along told edges.
-
-    The walk starts at the first node of the query; the second node stands last.
-    """
-    first, last = story.query
-    order: list[int] = []
-    waiting = [*reversed(range(story.size)), first]
-    while waiting:
-        node = waiting.pop()
-        if node not in order:
-            order.append(node)
-            waiting += [end for start, end in reversed(story.edges) if start == node]
-    if last != first:
-        order.remove(last)
-        order.append(last)
-    places: list[Point] = [(0.0, 0.0)] * story.size
-    for position, node in enumerate(order):
-        angle = FROM_ANGLE + (TO_ANGLE - FROM_ANGLE) * position / max(1, len(order) - 1)
-        places[node] = (math.cos(angle), math.sin(angle))
-    return places
+def _shrink(box: Box, towards: Box) -> float:
+    """The distance, in points, from the middle of a box to its border in the direction of another."""
+    across, up = abs(towards.x - box.x), abs(towards.y - box.y)
+    sides = [half / step for half, step in ((box.width / 2, across), (box.height / 2, up)) if step]
+    return 72 * min([*sides, 1.0]) * (across**2 + up**2) ** 0.5 + 1

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from .notebook import LiveBar, has_display, live_bar, write_below
+
 console = Console(stderr=True)
 _silent = False
 
@@ -31,8 +33,14 @@ def say(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
+def report(text: str) -> None:
+    """Say how work goes on: a line on standard error, or in a notebook the line below the bar."""
+    if not write_below(text) and not console.is_jupyter:
+        say(text)
+
+
 class Bar:
-    """One progress bar. Pass `Bar.advance` to anything that reports progress."""
+    """One progress bar of a terminal. Pass `Bar.advance` to anything that reports progress."""
 
     _INTERVAL = 0.1  # seconds between redraws, so that fast loops do not pay for the bar
 
@@ -40,8 +48,8 @@ class Bar:
         self._progress, self._task = progress, progress.add_task(description, total=total, note="")
         self._waiting, self._drawn, self._note = 0, 0.0, ""
 
-    def advance(self, count: int = 1, note: str | None = None) -> None:
-        """Count further; `note` is shown after the bar."""
+    def advance(self, count: int = 1, note: str | None = None, value: float | None = None) -> None:
+        """Count further; `note` is shown after the bar. A notebook draws a curve of the values."""
         self._waiting += count
         now = time.monotonic()
         if now - self._drawn >= self._INTERVAL:
@@ -54,9 +62,17 @@ class Bar:
         self._progress.update(self._task, total=total)
 
 
+AnyBar = Bar | LiveBar
+
+
 @contextmanager
-def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[Bar]:
+def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[AnyBar]:
     """Show a progress bar during a block; without `total` it only counts."""
+    shown_here = (console.is_terminal or console.is_jupyter) and not _silent and os.environ.get("RANK", "0") == "0"
+    if shown_here and console.is_jupyter and has_display():
+        with live_bar(description, total, done) as live:
+            yield live
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),  # it may be the name of a file
@@ -66,7 +82,6 @@ def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[B
         TimeElapsedColumn(),
         *((TextColumn("left"), TimeRemainingColumn()) if total else ()),
     )
-    shown_here = (console.is_terminal or console.is_jupyter) and not _silent and os.environ.get("RANK", "0") == "0"
     with Progress(*columns, console=console, transient=True, disable=not shown_here) as progress:
         shown = Bar(progress, description, total)
         if done:

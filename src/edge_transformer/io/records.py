@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UserError, no_text
+from . import html
 from .files import locked
 
 Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
+OVERALL = ("accuracy", "exact match", "MAE")  # scores of all test rows together
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes", "mae", "rmse", "r2"}
 
 
@@ -73,6 +75,29 @@ class Record:
         """`finished` as a time, in UTC where it names no zone."""
         time = datetime.fromisoformat(self.finished)
         return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data, with the benchmark where that is another."""
+        name, corpus = self.data["name"], self.data.get("corpus")
+        return f"{name}, in the form of {corpus}" if corpus and corpus != name else str(name)
+
+    def main_scores(self) -> dict[str, float]:
+        """The score of all test rows together, or those of whole splits, without their parts and the loss."""
+        for name in OVERALL:
+            if name in self.metrics:
+                return {name: self.metrics[name]}
+        whole = [name for name in self.metrics if is_fraction(name) and not is_validation(name) and "/" not in name]
+        return {name: self.metrics[name] for name in whole if not any(name.startswith(f"{other} ") for other in whole)}
+
+    def validation_scores(self) -> dict[str, float]:
+        """The scores to choose recipes by."""
+        return {name: value for name, value in self.metrics.items() if is_validation(name)}
+
+    def _repr_html_(self) -> str:
+        """The scores as a table, for notebooks."""
+        run = f"{self.task}, {self.model}, trained on {self.data_name}, seed {self.seed}, {self.minutes:.1f} minutes"
+        return html.table(shown_scores(self.metrics), run)
 
     def to_json(self) -> str:
         """The record as one line, without line end."""
@@ -155,6 +180,15 @@ def canonical_json(value: Any, sort_keys: bool = True) -> str:
 def is_fraction(metric: str) -> bool:
     """True for metrics between 0 and 1, which reports show in percent; False for "loss", "valid_loss", "steps", ..."""
     return metric.replace("/", "_").replace(".", "_").replace(" ", "_").split("_")[-1].lower() not in UNBOUNDED_METRICS
+
+
+def shown_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Names and texts of scores, fractions in percent; beside an MAE, those of groups are in its units."""
+    numbers = any(name.split()[-1:] == ["MAE"] for name in scores)
+    return [
+        (name, f"{100 * value:.1f} %" if is_fraction(name) and not numbers else f"{value:.4g}")
+        for name, value in scores.items()
+    ]
 
 
 def is_validation(metric: str) -> bool:

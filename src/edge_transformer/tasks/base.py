@@ -20,11 +20,11 @@ from ..data.jsonl import jsonl_files, read_jsonl
 from ..data.tensors import shuffled_batches
 from ..errors import UserError, no_folder, suggestion
 from ..io.files import fingerprint, replacing, write_json
-from ..io.records import Record, read_record
 from ..io.settings import from_dict, to_dict
 from ..io.streams import answered, never, read_json, read_json_lines
 from ..nn.encoder import Encoder, find_encoder
 from ..nn.trust import is_place, trusting
+from .recorded import RECORD_FILE, RecordedModel
 
 Progress = Callable[[int], None]
 STREAM_ROWS = 256  # rows of a stream that are answered together
@@ -38,7 +38,7 @@ class NoOptions:
     """No options besides the settings of the encoder."""
 
 
-class TaskModel(nn.Module, ABC):
+class TaskModel(RecordedModel, ABC):
     """A model that predicts, and describes itself in plain JSON.
 
     A task implements `description`, `from_description` and `predict`; only its own data call `forward`.
@@ -46,28 +46,6 @@ class TaskModel(nn.Module, ABC):
 
     Options: ClassVar[type] = NoOptions  # a frozen dataclass: settings of `model:` besides those of the encoder
     reads: ClassVar[str] = "graphs"  # of `nn.encoder`: which encoders `model.kind` may name
-    task: str = ""  # its registered name; training and loading set it if the class does not
-    folder: Path | None = None  # where it was trained, or loaded from
-    _record: Record | None = None
-
-    @property
-    def record(self) -> Record:
-        """The record of the run that trained the model: scores, settings, minutes."""
-        if not self.has_record:
-            raise UserError("this model has no record: its training was stopped, or it was made by hand")
-        if self._record is None and self.folder is not None:
-            self._record = read_record(self.folder / RECORD_FILE)
-        assert self._record is not None
-        return self._record
-
-    @record.setter
-    def record(self, record: Record | None) -> None:
-        self._record = record
-
-    @property
-    def has_record(self) -> bool:
-        """Whether a run trained the model to its end."""
-        return self._record is not None or (self.folder is not None and (self.folder / RECORD_FILE).exists())
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -412,7 +390,6 @@ def _split_place(place: str) -> tuple[str, str]:
 MODEL_FORMAT = "edge-transformer model 1"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE = "run.json"  # what to run, written when a run starts
-RECORD_FILE = "record.json"  # the results of a finished run
 BUNDLED = Path(__file__).parent / "bundled"  # bundled models, one folder each
 CARD_FILE = "MODEL_CARD.md"  # what a bundled model is for, its data and licence, its scores and limits
 

@@ -7,7 +7,6 @@ All functions take tensors of whole test sets. `details` holds plain numbers, li
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..io import html
+from ..io.records import shown_scores
 from .calibration import (
     Flags,
     Floats,
@@ -45,12 +46,8 @@ class Scores(dict[str, float]):
         self.details: dict[str, Any] = {} if details is None else details
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: in percent where the scores are known to be fractions."""
-        percent = self.details.get("kind") in ("one", "several")
-        shown = {name: f"{100 * value:.1f} %" if percent else f"{value:.4g}" for name, value in self.items()}
-        left, right = ("style='text-align: left'", "style='text-align: right'")
-        rows = (f"<tr><th {left}>{escape(name)}</th><td {right}>{value}</td></tr>" for name, value in shown.items())
-        return f"<table>{''.join(rows)}</table>"
+        """A table for notebooks: fractions in percent."""
+        return html.table(shown_scores(self))
 
 
 def label_scores(

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..data.tensors import batches_by_length, batches_by_words, count_by_words
 from ..errors import UserError
 from ..io.process import Stopwatch, collected_signals, prepare_process
-from ..io.progress import Bar, bar, console, say
+from ..io.progress import AnyBar, bar, report
 from ..io.records import Record, code_commit, is_fraction, read_record
 from ..nn.encoder import recompute
 from ..tasks.base import RECORD_FILE, TaskData, TaskModel
@@ -142,7 +142,7 @@ class Trainer:
                 self.save_checkpoint()
             raise
 
-    def _keep_to_time(self, shown: Bar) -> None:
+    def _keep_to_time(self, shown: AnyBar) -> None:
         """Plan as many steps as the minutes allow, by the speed so far; the first steps are the slowest."""
         if self.config.minutes is None or self.step % STEPS_A_PLAN:
             return
@@ -163,7 +163,7 @@ class Trainer:
     def _is_done(self) -> bool:
         return self.step == self.total_steps and not self._scores_are_due()
 
-    def _train_step(self, shown: Bar) -> None:
+    def _train_step(self, shown: AnyBar) -> None:
         epoch, position = divmod(self.step, self.batches_an_epoch)
         rows = self._epoch(epoch)[position]
         loss = self._loss = self.take_step(rows)
@@ -173,7 +173,7 @@ class Trainer:
         self.loss_weight += weight
         self._rows_done += len(rows)
         speed = self._rows_done / max(1e-9, time.monotonic() - self._started)
-        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s")
+        shown.advance(1, note=f"loss {self.loss_sum / self.loss_weight:.3f}, {speed:,.0f} rows/s", value=loss)
 
     def take_step(self, rows: Tensor) -> float:
         """Update the weights once, by the gradient of these rows; returns the loss."""
@@ -285,13 +285,12 @@ class Trainer:
         self.history.append(
             {"epoch": epoch, "step": self.step, "loss": round(loss, 6), "is_last": last, "scores": scores}
         )
-        if not console.is_jupyter:  # a notebook shows only the bar
-            epochs = -(-self.total_steps // self.batches_an_epoch)
-            listed = "  ".join(
-                f"{name} {100 * value:.1f}" if is_fraction(name) else f"{name} {value:.4f}"
-                for name, value in scores.items()
-            )
-            say(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
+        epochs = -(-self.total_steps // self.batches_an_epoch)
+        listed = "  ".join(
+            f"{name} {100 * value:.1f}" if is_fraction(name) else f"{name} {value:.4f}"
+            for name, value in scores.items()
+        )
+        report(f"epoch {epoch} of {epochs}: loss {loss:.4f}  {listed}")
         if not last:
             self._choose(scores)
         self._write_status()
@@ -327,7 +326,7 @@ class Trainer:
         with self._scored_weights():
             self.data.calibrate(self.model, self.device)
 
-    def _stopping(self, shown: Bar, stopped: list[int]) -> Callable[[int], None]:
+    def _stopping(self, shown: AnyBar, stopped: list[int]) -> Callable[[int], None]:
         """Advances the bar; raises where a signal came, as several processes always finish scoring."""
 
         def advance(count: int) -> None:

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -173,3 +174,9 @@ def test_whatever_is_broken_is_a_data_error(key: str, value: Any, whole: bool) -
     with suppress(DataError):
         [graph] = read_token_graph_lines([line], "rows")
         assert TokenGraph.from_json(graph.to_json()) == graph
+
+
+def test_a_notebook_shows_the_graph() -> None:
+    svg = TokenGraph(("<script>", "ran"), (1, 1), {"role": ("agent", "")})._repr_svg_()
+    assert "<script" not in svg
+    assert ElementTree.fromstring(svg).findtext("{http://www.w3.org/2000/svg}title") == "<script> ran"

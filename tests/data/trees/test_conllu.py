@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -352,3 +353,12 @@ def test_a_sentence_is_there_before_the_next_one_comes(line: str) -> None:
 def test_mistakes_name_the_line(text: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(arriving_sentences(ArrivingLines(io.BytesIO(text)), "here"))
+
+
+def test_a_notebook_shows_the_tree() -> None:
+    sentence = DependencySentence.of_words(["<script>", "ran"])
+    assert sentence._repr_svg_() is None
+    svg = sentence.with_tree([2, 0], ["nsubj", "root"])._repr_svg_()
+    assert svg is not None
+    assert "<script" not in svg
+    assert ElementTree.fromstring(svg).findtext("{http://www.w3.org/2000/svg}title") == "ROOT <script> ran"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from edge_transformer.data.tensors import Vocab
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.io.streams import ArrivingLines
 from edge_transformer.tasks.graphs.data import GraphData
-from edge_transformer.tasks.graphs.model import GraphParser, read_sentence
+from edge_transformer.tasks.graphs.model import GraphParser, Parse, read_sentence
 from graph_cases import EDGE, make_data, random_graphs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -134,3 +135,13 @@ def test_a_description_gives_the_model_back(data: GraphData, model: GraphParser)
     assert again.parse(["Ann saw Bob ."]) == model.parse(["Ann saw Bob ."])
     assert list(again.columns) == ["role", "kind"]
     assert isinstance(again.tokens, Vocab)
+
+
+def test_a_notebook_shows_the_parse() -> None:
+    graph = TokenGraph(("<script>", "ran"), (1, 1), {"role": ("agent", "")})
+    page = Parse(graph, "run . agent ( x , <script> )", ("<script>",))._repr_html_()
+    assert "<script" not in page
+    root = ElementTree.fromstring(page)
+    assert root.findtext("div/code") == "run . agent ( x , <script> )"
+    assert root[-1].text == "never seen in training, so a guess: <script>"
+    assert "<code>" not in Parse(graph)._repr_html_()

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...draw.arcs import diagram_of_graph
+from ...draw.svg import draw_svg
 from ...errors import DataError
 from ...io.files import replacing
 from ...io.streams import check_fields, open_text, read_json_lines, shown_field
@@ -42,6 +44,10 @@ class TokenGraph:
     def size(self) -> int:
         """The number of tokens."""
         return len(self.tokens)
+
+    def _repr_svg_(self) -> str:
+        """The graph as arcs, for notebooks."""
+        return draw_svg(diagram_of_graph(self))
 
     @classmethod
     def from_json(cls, value: Any, source: str | Path = "token graph", line: int | None = None) -> TokenGraph:

@@ -47,6 +47,21 @@ RELATIONS: tuple[str, ...] = tuple(name for kind in _TOLD_KINDS for name in _NAM
 TARGETS: tuple[str, ...] = tuple(name for kind, names in _NAMES.items() if kind != "spouse" for name in names)
 """The 18 relations that may be asked for; a marriage is told, never inferred."""
 
+_UPWARDS = {
+    "parent": 1,
+    "grandparent": 2,
+    "uncle": 1,
+    "parent-in-law": 1,
+    "sibling": 0,
+    "spouse": 0,
+    "child": -1,
+    "grandchild": -2,
+    "nephew": -1,
+    "child-in-law": -1,
+}
+GENERATIONS: dict[str, int] = {name: _UPWARDS[kind] for kind, names in _NAMES.items() for name in names}
+"""How many generations above a person each relative stands; negative below."""
+
 # The kinds of relation that one step of a CLUTRR proof composes; the family says what follows. Other pairs say nothing
 # (a child's parent), have no name (an uncle's son) or several (a grandfather's son is father or uncle), or are not in
 # CLUTRR (a brother's uncle).

@@ -21,6 +21,8 @@ import conllu
 from conllu.exceptions import ParseException
 from conllu.parser import parse_id_value, parse_int_value
 
+from ...draw.arcs import diagram_of_tree
+from ...draw.svg import draw_svg
 from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
 from ...io.streams import check_fields, shown_field, text_or_json
@@ -86,6 +88,10 @@ class DependencySentence:
     def text(self) -> str:
         """The sentence in CoNLL-U, with the blank line after it."""
         return "\n".join(self.lines) + "\n\n"
+
+    def _repr_svg_(self) -> str | None:
+        """The tree as arcs, for notebooks; None where there is no tree."""
+        return draw_svg(diagram_of_tree(self)) if self.heads else None
 
     def tokens(self) -> conllu.TokenList:
         """All lines as parsed by the `conllu` library, with features, lemmas and metadata."""

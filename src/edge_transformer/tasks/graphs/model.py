@@ -13,6 +13,8 @@ from ...data.graphs.logical_forms import COLUMNS, form_of_graph
 from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
 from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
+from ...draw.arcs import diagram_of_graph
+from ...draw.svg import draw_html
 from ...errors import DataError, no_text
 from ...io.settings import require_positive
 from ...io.streams import answered, check_length, never, text_or_json, unquoted
@@ -50,6 +52,11 @@ class Parse:
         """The graph as `data/graphs/rows.py` reads it, with all other fields."""
         found = {"logical_form": self.logical_form, "unknown": list(self.unknown)}
         return dict(self.fields) | self.graph.to_json() | found
+
+    def _repr_html_(self) -> str:
+        """The graph as arcs, with its logical form and a warning of unknown words, for notebooks."""
+        guess = f"never seen in training, so a guess: {', '.join(self.unknown)}" if self.unknown else ""
+        return draw_html(diagram_of_graph(self.graph), self.logical_form or "", guess)
 
 
 class GraphParser(TaskModel):
