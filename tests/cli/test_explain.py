@@ -89,7 +89,7 @@ def test_errors_do_not_move_the_cursor(saved: str) -> None:
     question = {"edges": [["\x1b[2JAnn", "son", "Bob\n"]], "query": ["Ann", "Bob"]}
     code, _, err = run("explain", saved, stdin=json.dumps(question))
     assert code == 2
-    assert err.endswith(r"expected nodes that some edge or "nodes" mentions: \x1b[2JAnn, Bob\x0a" + "\n")
+    assert err.endswith('expected nodes that some edge or "nodes" mentions: ' + r"\x1b[2JAnn, Bob\x0a" + "\n")
 
 
 def test_scores_are_printed_and_added_to_a_file(saved: str, model: RelationModel, tmp_path: Path) -> None:

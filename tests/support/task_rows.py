@@ -162,7 +162,7 @@ CASES = {
         _families(),
         {"edges": [["a", "son"]], "query": ["a", "b"], "target": "x"},
         r'\["a", "son"\]',
-        {**TINY, "min_layers": None},
+        {**TINY, "min_layers": None, "augmented": 0.0},
     ),
     "node-labels": Case(
         _staff(),

@@ -132,10 +132,8 @@ print(type(et.load({str(saved)!r}).encoder).__name__)
 
 
 def test_commands(saved: Path, package: Path) -> None:
-    command, question = (
-        ("-m", "edge_transformer", "predict", str(saved)),
-        json.dumps({name: ROW[name] for name in ("edges", "query")}),
-    )
+    command = ("-m", "edge_transformer", "predict", str(saved))
+    question = json.dumps({name: ROW[name] for name in ("edges", "query")})
     refused = run("", package, args=command, text=question)
     assert refused.returncode == 2
     assert f"--trust {KIND}" in refused.stderr

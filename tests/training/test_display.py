@@ -113,9 +113,8 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
         assert f"{middle} of {len(runs)} runs finished" in " ".join(lines)
         if width > 80:
             [heads] = [line for line in lines if line.startswith("run ")]
-            assert {"relations": " k=10", "graph-labels": " accuracy", "graphs": " gen"}.get(
-                runs[0].config.task, " EM"
-            ) in heads
+            main = {"relations": " k=10", "graph-labels": " accuracy", "graphs": " gen"}
+            assert main.get(runs[0].config.task, " EM") in heads
     for run in runs:
         finish(run)
     for width, height in SIZES:
