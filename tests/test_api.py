@@ -191,7 +191,7 @@ def test_nothing_is_shown_without_progress(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("", "")
     train({"train": ROWS, "test": ROWS}, progress=True)
     shown = capfd.readouterr().err
-    assert "training on 24 rows" in shown  # half of them longer ones, made of the others
+    assert "training on 12 rows" in shown  # half of them longer ones, made of the others
     assert "epoch 2 of 2" in shown
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..errors import UserError
@@ -35,6 +36,8 @@ def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, TaskData, l
     """The run with settings fitted to its data, the data with these settings, and the choices in three lines."""
     facts = data.facts()
     assert facts is not None, "the data of these tasks know their facts"
+    if first.overrides.get("data.augmented") == 0:
+        facts = replace(facts, composes=False)
     values, reasons = fitted_settings(first.task, facts)
     run = RunConfig.of(first.task, FITTED, values, first.overrides, first.seed)
     return run, data.with_settings(run.data_settings, run.seed), reasons

@@ -344,7 +344,7 @@ def test_rows_of_frames() -> None:
 
 @pytest.mark.parametrize("value", ["rows", 5, None, {"edges": []}])
 def test_no_rows(value: Any) -> None:
-    with pytest.raises(UserError, match=r"data: found a \w+; expected rows, a DataFrame, or graphs"):
+    with pytest.raises(UserError, match=r"data: found \w+; expected rows, a DataFrame, or graphs"):
         rows_of(value)
 
 
