@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import re
+import statistics
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- generated: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-TASKS = ("relations", "graphs", "trees", "seq2seq")
+TASKS = ("relations", "links", "graphs", "trees", "seq2seq")
 BLOCKS: dict[str, Callable[[], str]] = {}
 
 
@@ -220,6 +222,93 @@ def fingerprints() -> str:
     return table(("data", "task", "fingerprint"), rows)
 
 
+OWN_DATA = {  # problems by their name among the reference models: what they are, and the name of their data in records
+    "organisation": ("organisation charts: who reports to whom", "organisation"),
+    "permissions": ("permissions of users, groups and folders", "permissions"),
+    "spatial": ("spatial relations: left of, above, inside", "spatial"),
+    "family": ("families", "family"),
+    "clutrr-500": ("CLUTRR, 500 rows", "clutrr-500"),
+    "clutrr-2000": ("CLUTRR, 2,000 rows", "clutrr-2000"),
+    "clutrr": ("CLUTRR, all rows", "data_db9b8f04"),
+    "graph": ("a small knowledge graph", "graph"),
+    "molecules": ("graph classification: molecules", "molecules"),
+}
+CLUTRR_TESTS = (38, 107, 77, 185, 105, 155, 135, 124, 122)  # rows of k=2 to k=10, for records without "accuracy"
+
+
+@block
+def own_data() -> str:
+    lines = (ROOT / "benchmarks/own-data-reference.jsonl").read_text(encoding="utf-8").splitlines()
+    paths = (ROOT / "results/records" / name for name in ("own-data.jsonl", "clutrr.jsonl"))
+    records = [json.loads(line) for path in paths if path.exists() for line in path.read_text("utf-8").splitlines()]
+    return own_data_table([json.loads(line) for line in lines], records)
+
+
+def own_data_table(references: Iterable[dict[str, Any]], records: Iterable[dict[str, Any]]) -> str:
+    """The default settings beside the most frequent answer, the reference models and the best settings by hand."""
+    by_problem: dict[str, list[dict[str, Any]]] = {}
+    for reference in references:
+        by_problem.setdefault(reference["problem"], []).append(reference)
+    default: dict[str, dict[int, dict[str, Any]]] = {}
+    by_hand: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    for record in sorted(records, key=lambda record: record["finished"]):  # the last run of a seed counts
+        name, data = record["data"]["name"], record["data"]
+        some = name == OWN_DATA["clutrr"][1] and data["train_k"] != "2,3,4"  # of the rows
+        if some or "tested" in data or record["model"] != "edge" or _accuracy(record) is None:
+            continue
+        if record["preset"] == "fitted" and not record["overrides"]:
+            default.setdefault(name, {})[record["seed"]] = record
+        else:
+            settings = json.dumps([record["preset"], record["overrides"]], sort_keys=True)
+            by_hand.setdefault(name, {}).setdefault(settings, {})[record["seed"]] = record
+    rows = []
+    for problem, (title, name) in OWN_DATA.items():
+        known = by_problem.get(problem, [])
+        tuned = max(by_hand.get(name, {}).values(), key=lambda runs: _mean_accuracy(runs.values()), default={})
+        found = default.get(name, {})
+        behind = "" if not (found and tuned) else f"{_points(found) - _points(tuned):+.1f}"
+        rows.append(
+            (
+                title,
+                f"{known[0]['train_rows']:,}" if known else "",
+                _mean([each["majority"] for each in known]),
+                _mean([each["test"] for each in known]),
+                _mean([_accuracy(each) for each in tuned.values()]),
+                _mean([_accuracy(each) for each in found.values()]),
+                behind,
+                str(len(found)) if found else "",
+                f"{max(each['cpu_minutes'] or each['minutes'] for each in found.values()):.1f}" if found else "",
+            )
+        )
+    head = ("problem", "rows", "majority", "reference", "by hand", "default", "difference", "seeds", "minutes")
+    return table(head, rows, " rrrrrrrr")
+
+
+def _accuracy(record: dict[str, Any]) -> float | None:
+    """The accuracy of all test rows; from those of CLUTRR by length, where a record has no other."""
+    metrics = record["metrics"]
+    by_length = [metrics.get(f"k={k}") for k in range(2, 2 + len(CLUTRR_TESTS))]
+    if "accuracy" in metrics or None in by_length:
+        return metrics.get("accuracy")
+    return sum(n * share for n, share in zip(CLUTRR_TESTS, by_length, strict=True)) / sum(CLUTRR_TESTS)
+
+
+def _mean_accuracy(records: Iterable[dict[str, Any]]) -> float:
+    return statistics.fmean(accuracy for each in records if (accuracy := _accuracy(each)) is not None)
+
+
+def _points(runs: dict[int, dict[str, Any]]) -> float:
+    return 100 * _mean_accuracy(runs.values())
+
+
+def _mean(shares: list[Any]) -> str:
+    """The mean in percent, with its standard error where there are several."""
+    if not shares:
+        return ""
+    error = f" ± {100 * statistics.stdev(shares) / math.sqrt(len(shares)):.1f}" if len(shares) > 1 else ""
+    return f"{100 * statistics.fmean(shares):.1f}{error}"
+
+
 @block
 def divergences() -> str:
     rows = []
@@ -277,6 +366,21 @@ def decoding() -> str:
         slow, fast = (of["decode", case, name]["value"] for name in ("recomputed", "cached"))
         rows.append((f"`{case.split(',')[0]}`", f"{tokens / slow:.3g}", f"{tokens / fast:.3g}", f"{slow / fast:.1f}"))
     return table(("sizes of", "recomputed, tokens a second", "with the cache", "times as many"), rows, " rrr")
+
+
+@block
+def streaming() -> str:
+    measured = json.loads((ROOT / "benchmarks/stream-speed.json").read_text(encoding="utf-8"))
+    rows = []
+    for what, found in measured["models"].items():
+        cells = [
+            f"{float(f'{found[name]:.3g}'):,.0f}" for name in ("loading, rows a second", "training, rows a second")
+        ]
+        rows.append((f"{what}: dim {found['dim']}, {found['layers']} layers", *cells, f"{found['times as fast']:.1f}"))
+    speed = table(("model", "loaded, rows a second", "trained on, rows a second", "times as fast"), rows, " rrr")
+    memory = " and ".join(f"{found / 1e6:.0f} MB with {what}" for what, found in measured["bytes of memory"].items())
+    size = f"{measured['rows']:,} rows, {measured['bytes of the files'] / 1e6:.0f} MB of JSON"
+    return f"{size}, one thread. Reading an epoch takes {memory}.\n\n{speed}"
 
 
 @block

@@ -32,7 +32,7 @@ from edge_transformer import explain
 assert explain is room is edge_transformer.explain
 model = edge_transformer.load("clutrr-small")
 question = {{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}}
-assert explain(model, question) == room.proof.explain(model, question)
+assert explain(model, question) == room.proof.explain_graph(model, question)
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,9 @@ ROOT = {"__init__.py", "__main__.py", "api.py", "errors.py"}
 QUESTION = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}
 
 
+FAST = ("--set", "train.epochs=2")
+
+
 def files_run(*arguments: str, stdin: str = "") -> set[str]:
     """The files of the package, outside its root, whose functions a command runs, but for what importing runs."""
     files = set()
@@ -55,7 +58,7 @@ def test_commands_run_few_files(tmp_path: Path) -> None:
     walks = {
         "predict": (24, files_run("predict", "clutrr-small", stdin=json.dumps(QUESTION))),
         "parse": (23, files_run("parse", "A cat liked that the boy ran .")),
-        "train": (45, files_run("train", "relations", "--data", str(tmp_path), "--out", str(tmp_path / "run"))),
+        "train": (45, files_run("train", "relations", "--data", str(tmp_path), "--out", str(tmp_path / "run"), *FAST)),
     }
     for command, (most, files) in walks.items():
         assert 10 < len(files) <= most, (command, sorted(files))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .ops.attention import triangular_attention
     from .tasks.base import TaskData, TaskModel
     from .tasks.graphs.model import GraphParser
+    from .tasks.links.model import LinkModel
     from .tasks.relations.model import RelationModel
     from .tasks.seq2seq.model import Translator
     from .tasks.trees.model import TreeParser
@@ -29,6 +30,7 @@ _HOMES = {
     "EdgeTransformerConfig": "nn.layer",
     "Encoded": "nn.encoder",
     "GraphParser": "tasks.graphs.model",
+    "LinkModel": "tasks.links.model",
     "RelationModel": "tasks.relations.model",
     "TaskData": "tasks.base",
     "TaskModel": "tasks.base",
@@ -50,6 +52,7 @@ __all__ = [
     "EdgeTransformerConfig",
     "Encoded",
     "GraphParser",
+    "LinkModel",
     "RelationModel",
     "TaskData",
     "TaskModel",

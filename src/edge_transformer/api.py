@@ -29,7 +29,7 @@ from .io.settings import unknown_setting
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import FITTED, NO_PRESET, Hardware, RunConfig, TrainConfig
 from .training.fit import TASKS as FITTED_TASKS
-from .training.fit import first_run, fitted_run, what_limited
+from .training.fit import beside_baseline, first_run, fitted_run, what_limited
 from .training.folder import SavedRun
 from .training.presets import SECTIONS, load_preset, preset_names
 from .training.track import TENSORBOARD_FOLDER, Callback, TensorBoard, check_tracker
@@ -37,6 +37,7 @@ from .training.trainer import Trainer
 
 if TYPE_CHECKING:
     from .tasks.graphs.model import GraphParser
+    from .tasks.links.model import LinkModel
     from .tasks.relations.model import RelationModel
     from .tasks.seq2seq.model import Translator
     from .tasks.trees.model import TreeParser
@@ -68,6 +69,10 @@ class _Train(Protocol[Keywords]):
         self, task: Literal["seq2seq"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
     ) -> Translator: ...
     @overload
+    def __call__(
+        self, task: Literal["links"], data: Rows, *args: Keywords.args, **keywords: Keywords.kwargs
+    ) -> LinkModel: ...
+    @overload
     def __call__(self, task: str, data: Rows, **keywords: Any) -> TaskModel: ...
 
 
@@ -98,7 +103,7 @@ def train(
     """Train a model and score it.
 
     Args:
-        task: "relations", "graphs", "trees", "seq2seq", or a registered task.
+        task: "relations", "links", "node-labels", "graph-labels", "graphs", "trees", "seq2seq", or a registered task.
         data: a folder; or rows by split, {"train": rows, "valid": rows, "test": rows}, with at least "train"; or
             training rows alone. A row is what `predict` takes, plus its answer.
         preset: name of a preset, or a YAML file. By default the settings of relations, node-labels and graph-labels
@@ -159,9 +164,9 @@ def train(
             checkpoint_seconds if out is not None else float("inf"), resumable=out is not None, callbacks=callbacks
         )
         if run.preset == FITTED and record is not None:
-            limit = what_limited(trainer)
-            if limit is not None:
-                say(limit)
+            for line in (beside_baseline(trainer.history[-1]["scores"]), what_limited(trainer)):
+                if line is not None:
+                    say(line)
         model = trainer.trained_model()
         model.record, model.folder = record, Path(out) if out is not None else None
         if record is None:
@@ -224,7 +229,9 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
         if split is not None:
             raise UserError(f"split {split}: found rows in memory; expected a folder whose corpus has named splits")
         lists = _lists(data, "test", model.task)
-        lists.pop("train", None)
+        training = lists.pop("train", None)
+        if lists and training and task.scores_need_training:
+            lists = {"train": training, **lists}
         if not lists:
             raise UserError('data: found training rows alone; expected rows to score, such as {"test": rows}')
         loaded = task.from_rows(lists, task.Settings(), 0, model)

@@ -291,7 +291,7 @@ def test_missing_experiment_file(tmp_path: Path) -> None:
 
 
 def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def break_down(*arguments: Any) -> None:
+    def break_down(*arguments: Any, **named: Any) -> None:
         raise ZeroDivisionError("a bug of ours")
 
     (tmp_path / "train.jsonl").write_text("{}")

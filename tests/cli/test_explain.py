@@ -18,7 +18,9 @@ from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.tensors import Vocab
 from edge_transformer.explain import explain
 from edge_transformer.explain.faithfulness import score
+from edge_transformer.explain.links.faithfulness import score_links
 from edge_transformer.tasks.relations.model import RelationModel
+from links_of_rules import ASKED, FACTS, HELD_OUT, link_model, transitive
 
 QUESTION: dict[str, Any] = {"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Éva"]], "query": ["Ann", "Éva"]}
 TOLD: dict[str, Any] = {"edges": [["Ann", "son", "Bob"]], "query": ["Ann", "Bob"]}
@@ -115,6 +117,82 @@ def test_scores_are_printed_and_added_to_a_file(saved: str, model: RelationModel
     assert [row[2:] for row in rows] == [
         [f"{100 * fractions[name]:.1f}" for name in names] for names in (["accuracy", *agreement], [*rules, *removal])
     ]
+
+
+@pytest.fixture(scope="module")
+def saved_links(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("runs") / "links"
+    transitive().save(folder)
+    return str(folder)
+
+
+def test_links_are_explained(saved_links: str, tmp_path: Path) -> None:
+    open_question = {"head": "city 0", "relation": "likes"}
+    code, out, err = run("explain", saved_links, stdin=f"{json.dumps(ASKED)}\n\n{json.dumps(open_question)}\n")
+    assert (code, err) == (0, "")
+    expected = [explain(transitive(), question) for question in (ASKED, open_question)]
+    assert out == "\n\n".join(each.text() for each in expected) + "\n"
+    assert "  because (city 0, in, region 0) and (region 0, in, continent 0)\n" in out
+    code, out, err = run(
+        "explain", saved_links, "--json", "--figure", str(tmp_path / "why.svg"), stdin=json.dumps(ASKED)
+    )
+    assert (code, err) == (0, f"written: {tmp_path / 'why.svg'}\n")
+    assert json.loads(out) == expected[0].to_dict()
+    assert (tmp_path / "why.svg").read_text(encoding="utf-8") == expected[0].svg()
+    code, out, err = run("explain", saved_links, "--layers", stdin=json.dumps(ASKED))
+    assert out.splitlines()[-1].startswith("  layer 1: strongest pivots region 0 (strength ")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "message"),
+    [
+        ("", 'standard input: found no question; expected one JSON object per line, such as {"head": '),
+        ('\n{"head": "city 0"}', 'standard input:2: found head; expected "head", "relation" and "tail", or two of'),
+        (json.dumps({**ASKED, "tail": "x"}), "standard input:1: found the node 'x'; expected one of the graph's 14"),
+    ],
+)
+def test_mistakes_in_questions_about_links(saved_links: str, stdin: str, message: str) -> None:
+    code, out, err = run("explain", saved_links, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")
+    assert len(err.splitlines()) == 1
+
+
+def test_models_without_triangles_are_refused(tmp_path: Path) -> None:
+    link_model(kind="gat").save(tmp_path / "gat")
+    for arguments in (["explain"], ["explain-score", "--data", str(tmp_path)]):
+        (tmp_path / "test.tsv").write_text("city 0\tin\tcontinent 0\n")
+        code, _, err = run(arguments[0], str(tmp_path / "gat"), *arguments[1:], stdin=json.dumps(ASKED))
+        assert code == 2
+        assert "found a model of kind 'gat'; expected 'edge'" in err
+
+
+def test_explanations_of_links_are_scored(saved_links: str, tmp_path: Path) -> None:
+    data, records = tmp_path / "cities", tmp_path / "scores.jsonl"
+    data.mkdir()
+    for name, facts in (("train", FACTS), ("test", [*HELD_OUT, ("x", "in", "city 0")])):
+        (data / f"{name}.tsv").write_text("".join("\t".join(fact) + "\n" for fact in facts))
+    arguments = ["explain-score", saved_links, "--data", str(data), "--json", str(records)]
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("note: 1 of 9 links are left out: unknown nodes or relations\n")
+    [record] = map(json.loads, records.read_text().splitlines())
+    assert record["format"] == "edge-transformer link explanations 1"
+    assert (record["run"], record["data"]["name"], record["seed"]) == ("links", "cities", 0)
+    expected = score_links(transitive(), HELD_OUT)
+    assert record["scores"] == expected.to_dict()
+    fractions = expected.fractions()
+    rows = [line.split() for line in out.splitlines()]
+    assert ["8", "100.0", "named", "2.0", f"{100 * fractions['named_changed']:.1f}"] in [row[:5] for row in rows]
+    assert ["near", "2.0", f"{100 * fractions['near_changed']:.1f}"] in [row[:3] for row in rows]
+    code, out, _ = run(*arguments, "--sample", "3")
+    assert code == 0
+    assert json.loads(records.read_text().splitlines()[1])["scores"]["sums"]["links"] in (2, 3)
+
+
+def test_versions_are_of_links_alone(saved: str, tmp_path: Path) -> None:
+    code, _, err = run("explain-score", saved, "--data", str(tmp_path), "--split", "S1")
+    assert (code, err) == (2, "error: --split S1: found a model of relations; expected one of links\n")
 
 
 def test_scores_need_gold_proofs(saved: str, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_generate_does_not_mix_families_with_data_of_another_kind(name: str, tmp
 
 def test_info_needs_a_folder_of_data(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    expected = "train.conllu, train.tsv, train.jsonl or CLUTRR's *_train.csv, and files to test on beside it"
+    expected = "train.conllu, train.tsv, train.jsonl, train.nt or CLUTRR's *_train.csv, and files to test on beside it"
     message = f"{tmp_path}: found no data; expected {expected} (docs/your-own-data.md)"
     assert refused("data", "info", str(tmp_path)) == message
     message = f"{tmp_path}/notes.txt: found a file; expected a folder of data"
@@ -163,6 +163,51 @@ def test_info_on_pairs(tmp_path: Path) -> None:
     assert "train.tsv: its first line names the columns" in result.out
 
 
+def test_info_on_a_knowledge_graph(tmp_path: Path) -> None:
+    folder = tmp_path / "my [red]graph"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("Ann\tmother\tEve\nEve\tchild\tAnn\nBob\t[b]mother\tEve\nAnn\tmother\tEve\n")
+    (folder / "test.jsonl").write_text('["Eve", "child", "Bob"]\n["Eve", "boss", "Ann"]\n["Ida", "child", "Ann"]\n')
+    (folder / "entities.jsonl").write_text('{"entity": "Ann", "types": ["person"], "features": [1]}')
+    result = run("data", "info", str(folder))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("my [red]graph (")
+    rows = {row[0]: row[1:] for row in map(cells, result.out.splitlines()) if row}
+    assert rows["facts"] == ["train", "test"]
+    assert rows["all"] == ["4", "3"]
+    assert rows["entities"] == ["3", "4"]
+    assert rows["relations"] == ["3", "2"]
+    assert rows["duplicates"] == ["1", "0"]
+    assert rows["in train"] == ["4", "0"]
+    assert rows["entities that are not in train"] == ["0", "1"]
+    assert rows["with an entity that is not in train"] == ["0", "1"]
+    assert rows["relations that are not in train"] == ["0", "1"]
+    assert rows["with a relation that is not in train"] == ["0", "1"]
+    assert "test: train has a fact between the same nodes the other way round for 66.7% (a reliable" in result.out
+    assert "\n  boss 1: 1 the other way round, most by mother, right in 0%; 1 the same way, most by child" in result.out
+    assert "\n  child 2: 1 the other way round, most by [b]mother, right in 0%\n" in result.out
+    assert "3 relations in train: mother 2, child 1, [b]mother 1\n" in result.out
+    assert result.out.endswith("1 entities with types, 1 with features\n")
+    (folder / "test.jsonl").unlink()
+    assert run("data", "info", str(folder)).code == 0
+    (folder / "train.tsv").write_text("Ann\tmother\tEve\nAnn\tEve\n")
+    message = refused("data", "info", str(folder))
+    assert message.startswith(f"{folder}/train.tsv:2: found 2 columns: 'Ann\\tEve'; expected head, relation and tail")
+
+
+def test_info_on_countries(tmp_path: Path) -> None:
+    places = "ghana\tlocatedIn\twest\nwest\tlocatedIn\tafrica\n"
+    for name, text in (("countries_S1.tsv", places), ("countries_S2.tsv", places), ("regions.txt", "africa\nasia\n")):
+        (tmp_path / name).write_text(text)
+    for name in ("dev.txt", "test.txt"):
+        (tmp_path / name).write_text("ghana\n")
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    named = [line.partition(" ")[0] for line in result.out.splitlines() if line.startswith(tmp_path.name)]
+    assert named == [f"{tmp_path.name}-S1", f"{tmp_path.name}-S2"]
+    assert result.out.count("2 candidates: africa, asia\n") == 2
+
+
 def test_info_on_graphs_over_sentences(tmp_path: Path) -> None:
     folder = tmp_path / "my sentences"
     folder.mkdir()
@@ -246,3 +291,42 @@ def test_info_on_broken_data(tmp_path: Path) -> None:
     assert refused("data", "info", str(tmp_path)).startswith(
         f"{tmp_path}/train.csv:1: found a, b; expected the columns"
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("relations", {"edges": [["a", "r", "b"]], "query": ["a", "b"], "target": 0.5}),
+        ("node-labels", {"nodes": ["a"], "edges": [], "target": {"a": "x"}}),
+        ("graph-labels", {"nodes": {"a": "C"}, "edges": [], "target": ["x", "y"]}),
+    ],
+)
+def test_info_on_labelled_graphs_of_every_task(
+    task: str, row: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, rows in (("train", 5), ("test", 2)):
+        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * rows)
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[0].endswith(f"), rows of {task}")
+    rows_of_table = {line[0]: line[1:] for line in map(cells, result.out.splitlines()) if line}
+    assert (rows_of_table["train"][0], rows_of_table["test"][0], rows_of_table["test"][4]) == ("5", "2", "2")
+    monkeypatch.setattr("edge_transformer.data.relations.folder.STREAM_ROWS", 3)
+    assert run("data", "info", str(tmp_path)).out == result.out  # of streamed rows
+
+
+@pytest.mark.parametrize(
+    ("task", "queries"),
+    [
+        ("relations", "graph,from,to,target\n1,a,b,x\n"),
+        ("node-labels", "graph,node,target\n1,a,x\n"),
+        ("graph-labels", "graph,target\n1,x\n"),
+    ],
+)
+def test_info_on_tables_of_every_task(task: str, queries: str, tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}-edges.csv").write_text("graph,from,label,to\n1,a,r,b\n")
+        (tmp_path / f"{split}-queries.csv").write_text(queries)
+    result = run("data", "info", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[0].endswith(f"), rows of {task}")

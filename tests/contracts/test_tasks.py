@@ -57,6 +57,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(task: str,
 @tasks
 def test_the_loss_of_a_step_is_that_of_its_rows(task: str) -> None:
     """Batches, in whatever groups a task makes of them, have every row once."""
+    if task == "links":
+        pytest.skip("what is asked for together is hidden together, and the loss of a fact depends on what is left")
     model = trained(task)
     rows = {"train": CASES[task].rows, "test": CASES[task].rows[:4]}
     data = get_task(task).data.from_rows(rows, get_task(task).data.Settings(), 1, None)

@@ -77,15 +77,23 @@ def test_best_accuracy() -> None:
     assert best_accuracy([story(A, B, target="x"), story(B, A, target="y")]) == 0.5  # the same graph, told otherwise
 
 
+SON, AUNT = (0, "son", 1), (1, "aunt", 2)
+
+
 def test_relations_counted_by_hand() -> None:
-    train = (story(A, target="x"), story(A, target="y"), story(A, B, target="x"), story(A, (1, "a", 0), target="x"))
+    train = (
+        story(SON, target="x"),
+        story(SON, target="y"),
+        story(SON, AUNT, target="x"),
+        story(SON, (1, "son", 0), target="x"),
+    )
     tests = {
-        1: (story(A, target="x"), story((0, "b", 1), target="x")),
-        2: (story(A, (1, "new", 2), target="x"), story(A, B, target="new"), story(A, B, target="y")),
+        1: (story(SON, target="x"), story((0, "aunt", 1), target="x")),
+        2: (story(SON, (1, "wife", 2), target="x"), story(SON, AUNT, target="new"), story(SON, AUNT, target="y")),
     }
-    facts = describe(RelationRows("name", "print", train, tests, valid=(story(A, target="new"),)))
+    facts = describe(RelationRows("name", "print", train, tests, valid=(story(SON, target="new"),)))
     assert (facts.name, facts.fingerprint) == ("name", "print")
-    assert list(facts.relations.items()) == [("a", 5), ("b", 1)]
+    assert list(facts.relations.items()) == [("son", 5), ("aunt", 1)]
     assert list(facts.targets.items()) == [("x", 3), ("y", 1)]
     assert list(facts.splits) == ["train", "valid", "test k=1", "test k=2"]
     learned, valid, short, long = facts.splits.values()
@@ -97,9 +105,17 @@ def test_relations_counted_by_hand() -> None:
     assert long.best == pytest.approx(2 / 3)
 
 
+def test_tests_of_other_graphs_are_one_split() -> None:
+    tests = {0: (story(nodes=2),), 1: (story(A, target="x"), story(A, target="y"))}
+    facts = describe(RelationRows("name", "print", (story(A, target="x"),), tests))
+    assert list(facts.splits) == ["train", "test"]
+    both = facts.splits["test"]
+    assert (both.rows, both.graphs, both.chains, both.nodes, both.unanswerable) == (3, 2, 2, (2, 2), 2)
+
+
 def test_no_validation_rows() -> None:
     facts = describe(RelationRows("name", "print", (story(A),), {1: (story(A),)}))
-    assert list(facts.splits) == ["train", "test k=1"]
+    assert list(facts.splits) == ["train", "test"]
 
 
 @pytest.fixture(scope="module")

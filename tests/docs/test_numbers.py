@@ -75,6 +75,15 @@ def test_the_speeds_are_those_of_the_benchmarks() -> None:
     assert f"takes {memory / 1e6:.0f} MB beyond its inputs" in readme
 
 
+def test_streamed_rows_are_loaded_much_faster_than_they_are_trained_on() -> None:
+    found = measured("stream-speed")
+    assert found["rows"] == 1_000_000
+    assert found["models"]["the default settings"]["times as fast"] > 5
+    some, everything = found["bytes of memory"].values()
+    assert everything < 2 * some  # ten times as many rows
+    assert found["command"] in text_of("docs/speed.md")
+
+
 def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     lines = (ROOT / "benchmarks/explanations.jsonl").read_text(encoding="utf-8").splitlines()
     small, best = (json.loads(line)["scores"] for line in lines)

@@ -22,7 +22,7 @@ PUBLIC = {name: getattr(room, name) for room in (nn, et) for name in room.__all_
 PUBLIC["explain"] = et.explain.explain  # type: ignore[attr-defined]
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
 CLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
-TASKS = [get_task(name) for name in ("relations", "graphs", "trees", "seq2seq")]
+TASKS = [get_task(name) for name in ("relations", "links", "graphs", "trees", "seq2seq")]
 SETTINGS = {
     TrainConfig,
     TrainingStep,

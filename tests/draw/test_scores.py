@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 
 from edge_transformer.draw.scores import MOST_CLASSES, MOST_CONFUSIONS, MOST_GROUPS, report_text
+from edge_transformer.tasks.links.scores import ranking_scores
 from edge_transformer.tasks.scores import Scores, label_scores, number_scores, several_scores
 
 
@@ -102,3 +103,28 @@ def test_a_report_on_numbers() -> None:
     assert "n=6" in text
     assert "R2" not in shown(number_scores(values[:1], targets[:1]).details)
     assert "calibration" not in text
+
+
+def test_a_report_on_ranked_answers() -> None:
+    ranks = torch.tensor([1.0, 2.0, 1.0, 4.0])
+    scores = ranking_scores(ranks, ["[b]aunt", "[b]aunt", "son", "son"], ["tail", "head", "tail", "tail"])
+    lines = [" ".join(line.split()) for line in shown(scores.details, "test").splitlines()]
+    assert lines[0] == "test"
+    assert lines[1] == "MRR 68.8 % of 4 queries among all candidates, 95 % interval 32.0 to 100.0 %"
+    assert lines[2] == "Hits@1 50.0 %, Hits@3 75.0 %, Hits@10 100.0 %, mean rank 2.00"
+    assert "tail 3 75.0 66.7 66.7 100.0 2.00" in lines
+    assert "head 1 50.0 0.0 100.0 100.0 2.00" in lines
+    assert lines.index("son 2 62.5 50.0 50.0 100.0 62.5") < lines.index("[b]aunt 2 75.0 50.0 100.0 100.0 100.0 50.0")
+    one = shown(ranking_scores(ranks[:1], ["a"], ["tail"], sampled=50).details)
+    assert "MRR 100.0 % of 1 query among 50 sampled negatives\n" in one
+    assert "interval" not in one
+
+
+def test_the_worst_relations_come_first() -> None:
+    names = [f"r{number}" for number in range(1, MOST_GROUPS + 6)]
+    scores = ranking_scores(torch.arange(len(names)) + 1.0, names, ["head"] * len(names))
+    text = shown(scores.details)
+    assert "and 5 more relations, with MRR no lower" in text
+    assert text.index(names[-1]) < text.index(names[-2])
+    assert "r5 " not in text
+    assert all(len(line) <= 80 for line in shown(scores.details, width=80).splitlines())

@@ -12,6 +12,7 @@ from edge_transformer.tasks import base
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 SAID = {  # of what each prints
     "graph_classification_pyg": "with an Edge Transformer: accuracy 1.00",
+    "missing_links": "the fifth above B#: G",
     "new_task": "[{'answer': 'cycle'}]",
     "parse_sentences": "like . ccomp ( x _ 2 , x _ 6 )",
     "train_relations": "As seen from Ann, Eve is turned to the left",

@@ -345,10 +345,10 @@ def test_a_notebook_shows_the_scores_as_a_table() -> None:
 
 
 def test_errors_in_units_are_no_percentages() -> None:
-    assert records.shown_scores({"MAE": 1.25, "R2": 0.5, "k=2": 0.75}) == [
+    assert records.shown_scores({"MAE": 1.25, "R2": 0.5, "k=2 MAE": 75.0}) == [
         ("MAE", "1.25"),
         ("R2", "0.5"),
-        ("k=2", "0.75"),
+        ("k=2 MAE", "75"),
     ]
     assert records.shown_scores({"accuracy": 0.5, "valid loss": 0.75}) == [
         ("accuracy", "50.0 %"),

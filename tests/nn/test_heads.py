@@ -154,7 +154,19 @@ def test_weighted_mean_of_edges(encoded: Encoded, masked: bool) -> None:
         torch.testing.assert_close(logits[graph], linear(pooled, head.classifier))
 
 
-@pytest.mark.parametrize("pool", ["mean", "attention"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("pool", ["max", "mean-max"])
+def test_largest_of_every_feature(encoded: Encoded, pool: str, masked: bool) -> None:
+    head = PooledHead(DIM, LABELS, pool=pool)
+    logits = head(encoded, MASK if masked else None)
+    for graph in range(BATCH):
+        nodes = [node for node in range(N) if not masked or MASK[graph, node]]
+        states = torch.stack([encoded.edges[graph, i, j] for i in nodes for j in nodes])
+        pooled = states.amax(0) if pool == "max" else torch.cat([states.mean(0), states.amax(0)])
+        torch.testing.assert_close(logits[graph], linear(pooled, head.classifier))
+
+
+@pytest.mark.parametrize("pool", ["mean", "attention", "mean-max"])
 def test_padding_gets_no_gradient(encoded: Encoded, pool: str) -> None:
     edges = encoded.edges.clone().requires_grad_()
     logits = PooledHead(DIM, LABELS, pool=pool)(Encoded(encoded.nodes, edges), MASK)
@@ -165,7 +177,9 @@ def test_padding_gets_no_gradient(encoded: Encoded, pool: str) -> None:
 
 
 def test_an_unknown_pool_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"pool='sum' is not known; choose one of \['mean', 'attention', 'max'\]"):
+    with pytest.raises(
+        ValueError, match=r"pool='sum' is not known; choose one of \['mean', 'attention', 'max', 'mean-max'\]"
+    ):
         PooledHead(DIM, LABELS, pool="sum")
 
 

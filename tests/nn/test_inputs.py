@@ -117,6 +117,49 @@ def test_an_edge_is_the_sum_of_its_labels_and_features(most: int, nodes: int, ed
         torch.testing.assert_close(module(mixed, of_nodes, of_edges), expected)
 
 
+def steps_apart(labels: Tensor, relations: int) -> list[list[float]]:
+    """Edges between the nodes of one graph `[n, n, m]`, by breadth-first search."""
+    n = len(labels)
+    near = [
+        [j for j in range(n) if any(0 < k <= relations for k in (*labels[i, j].tolist(), *labels[j, i].tolist()))]
+        for i in range(n)
+    ]
+    found = [[math.inf] * n for _ in range(n)]
+    for start in range(n):
+        found[start][start] = 0
+        queue = [start]
+        for node in queue:
+            for other in near[node]:
+                if found[start][other] == math.inf:
+                    found[start][other] = found[start][node] + 1
+                    queue.append(other)
+    return found
+
+
+@pytest.mark.parametrize("inverse_edges", [False, True])
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("farthest", [1, 2, 3, 9])
+def test_pairs_know_how_many_edges_apart_they_are(farthest: int, most: int, inverse_edges: bool) -> None:
+    """Along edges alone: labels of nodes and of edges told to be absent lead nowhere."""
+    torch.manual_seed(farthest)
+    module = LabelledGraphInput(5, 6, inverse_edges=inverse_edges, distances=farthest, relations=3).double()
+    assert module.distances is not None
+    plain = LabelledGraphInput(5, 6, inverse_edges=inverse_edges).double()
+    plain.embedding.weight = module.embedding.weight
+    for n in (1, 2, 7):
+        labels = random_labels(4, n, most, 5) * (torch.rand(4, n, n, 1) < 0.25)
+        numbers = torch.tensor([[[min(x, farthest) for x in row] for row in steps_apart(one, 3)] for one in labels])
+        expected = plain(labels) + module.distances.weight[numbers.long()]
+        torch.testing.assert_close(module(labels), expected)
+        if most == 1:
+            torch.testing.assert_close(module(labels[..., 0]), expected)
+
+
+def test_distances_below_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="distances must not be negative, but is -1"):
+        LabelledGraphInput(3, 4, distances=-1)
+
+
 @pytest.mark.parametrize("inverse_edges", [False, True])
 def test_one_label_a_pair_is_the_embedding_itself(inverse_edges: bool) -> None:
     """Bit for bit what models of plain graphs were trained with, and no other parameters."""

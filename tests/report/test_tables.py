@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from edge_transformer.io.records import Record, latest_runs, read_records, scored_elsewhere
+from edge_transformer.report.figures import figures_of
 from edge_transformer.report.tables import ABOVE, BELOW, Row, Score, model_title, paper, paper_rows, result_tables
 from edge_transformer.training.presets import preset_names
 from record_cases import COGS, DERIVED, OFFICIAL, STORIES, run, runs
@@ -160,7 +161,10 @@ def test_data_belong_to_benchmarks() -> None:
     assert place("seq2seq", corpus="cfq", split="mcd1") == ("cfq", "mcd1")
     assert place("seq2seq", corpus="cfq", split="mcd1", scored="9 rows") == ("cfq", "other")
     assert place("seq2seq", corpus="scan", split="mcd1", scored="any") == ("scan", "mcd1")
-    assert place("links") == ("links", "")
+    assert place("links") == ("links", "other")
+    assert place("links", name="umls") == ("links", "umls")
+    assert place("links", name="countries", split="S3") == ("links", "countries-s3")
+    assert place("mine") == ("mine", "")
 
 
 def test_scores_on_other_test_files_have_a_table_of_their_own() -> None:
@@ -280,7 +284,15 @@ def test_the_committed_records_give_their_own_means() -> None:
     records = latest_runs(read_records(ROOT / "results/records"))
     tables = result_tables(records)
     assert sum(len(table.records) for table in tables) == len(records)
-    assert Counter(table.page for table in tables).keys() == {"clutrr", "cogs", "cfq-dep", "cfq", "ewt", "scan"}
+    assert Counter(table.page for table in tables).keys() == {
+        "clutrr",
+        "cogs",
+        "cfq-dep",
+        "cfq",
+        "ewt",
+        "scan",
+        "own-data",
+    }
     for table in tables:
         for row in (*table.rows, *table.trials):
             assert len({yaml.safe_dump(record.settings) for record in row.records}) == 1
@@ -293,3 +305,27 @@ def test_the_committed_records_give_their_own_means() -> None:
                     assert score.error == pytest.approx((squares / (len(values) - 1) / len(values)) ** 0.5, abs=1e-9)
                 else:
                     assert score.error is None
+
+
+def test_problems_of_users_are_one_table_whatever_rows_were_split_off() -> None:
+    data = {"name": "organisation", "fingerprint": "3d81b5f6eb1e0af5", "train_rows": 210}
+    molecules = {"name": "molecules", "fingerprint": "b48f328141dbdd27", "train_rows": 900}
+    whole = {**STORIES, "train_rows": 26498}
+    records = [
+        run(1, {"accuracy": 1.0, "n=9": 1.0, "n=10": 1.0}, data={**data, "train_k": "5,6"}, preset="fitted"),
+        run(2, {"accuracy": 0.9, "n=9": 0.8, "n=10": 1.0}, data={**data, "train_k": "5"}, preset="fitted"),
+        run(1, {"accuracy": 0.9}, data=molecules, preset="fitted", task="graph-labels"),
+        run(1, {"accuracy": 0.9, "k=2": 0.9, "k=3": 0.9}, data=whole, preset="fitted"),
+        run(1, {"k=2": 0.9, "k=3": 0.9}),
+    ]
+    tables = {table.title: table for table in result_tables(records)}
+    assert list(tables) == [
+        "CLUTRR, trained on k=2,3,4",
+        "Organisation charts, 240 rows",
+        "CLUTRR, 15,083 rows",
+        "Graph classification, 1,000 molecules",
+    ]
+    charts = tables["Organisation charts, 240 rows"]
+    assert [row.runs for row in charts.rows] == [2]
+    assert charts.metrics[0] == "accuracy"
+    assert not figures_of(charts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from typer.main import get_command
@@ -174,3 +176,13 @@ def _tree(subject: str, verb: str) -> str:
 def _write_lines(path: Path, lines: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def generator() -> ModuleType:
+    """The module that writes generated blocks."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

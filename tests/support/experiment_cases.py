@@ -79,6 +79,7 @@ def _write_small_data(task: str, folder: Path) -> None:
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
     row, ending = {
         "graph-labels": (json.dumps(molecule) + "\n", "jsonl"),
+        "links": ("Ann\tmother\tEve\n", "tsv"),
         "graphs": (json.dumps(graph) + "\n", "jsonl"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
         "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),

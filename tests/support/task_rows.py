@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
     def questions(self) -> list[dict[str, Any]]:
         """Rows without their answers."""
-        answers = ("target", "parents", "labels", "heads", "relations", "size")
+        answers = ("target", "tail", "parents", "labels", "heads", "relations", "size")
         return [{name: value for name, value in row.items() if name not in answers} for row in self.rows]
 
 
@@ -68,6 +68,13 @@ def _trees() -> list[dict[str, Any]]:
 def _pairs() -> list[dict[str, Any]]:
     pairs = [("jump", "JUMP"), ("jump twice", "JUMP JUMP"), ("look", "LOOK"), ("look twice", "LOOK LOOK")]
     return [{"source": source, "target": target} for source, target in pairs * 3]
+
+
+def _links() -> list[dict[str, Any]]:
+    names = "abcdef"
+    facts = [(names[i], "next", names[(i + 1) % 6]) for i in range(6)]
+    facts += [(tail, "before", head) for head, _, tail in facts]
+    return [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in facts]
 
 
 class RingData(TaskData):
@@ -179,5 +186,6 @@ CASES = {
     "graphs": Case(_graphs(), {"tokens": ["a"], "parents": [7], "labels": {}}, "token 0 with parent 7", TINY),
     "trees": Case(_trees(), {"tokens": ["a"], "heads": [1], "relations": ["x"]}, "word 1", TINY),
     "seq2seq": Case(_pairs(), {"source": "jump"}, '"target": a text', TINY),
+    "links": Case(_links(), {"head": "a", "relation": "next"}, '"tail": a text', {**TINY, "valid_share": 0.0}),
     "rings": Case(_rings(), {"edges": 3, "target": "ring"}, "expected a list of edges", {**TINY, "lr": 0.01}),
 }

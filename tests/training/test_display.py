@@ -18,6 +18,7 @@ from experiment_cases import COMMITTED_FILES, name_of, plan_committed, write_tin
 
 SIZES = [(80, 24), (100, 30), (140, 50)]
 SCORES = {
+    "links": ("MRR", "Hits@1", "Hits@3", "Hits@10", "valid MRR"),
     "relations": [f"k={k}" for k in range(2, 11)],
     "graph-labels": ["accuracy", "n=9-13", "n=14", "n=15-16", "n=17-18", "n=19-20", "n=21-22", "valid"],
     "graphs": ["dev", "dev logical form", "test", "gen", "gen lexical", "gen structural", "gen logical form", "gen/x"],
@@ -26,6 +27,7 @@ SCORES = {
 }
 MIDWAY = {
     "relations": SCORES["relations"],
+    "links": ["valid MRR"],
     "graph-labels": ["valid"],
     "graphs": SCORES["graphs"][:2],
     "trees": SCORES["trees"][:3],
@@ -113,7 +115,7 @@ def test_committed_experiments_fit_the_terminal(path: Path, tmp_path: Path, monk
         assert f"{middle} of {len(runs)} runs finished" in " ".join(lines)
         if width > 80:
             [heads] = [line for line in lines if line.startswith("run ")]
-            main = {"relations": " k=10", "graph-labels": " accuracy", "graphs": " gen"}
+            main = {"relations": " k=10", "graph-labels": " accuracy", "graphs": " gen", "links": " MRR"}
             assert main.get(runs[0].config.task, " EM") in heads
     for run in runs:
         finish(run)

@@ -16,7 +16,7 @@ from edge_transformer.tasks.base import get_task
 from edge_transformer.training.config import RunConfig, TrainConfig
 from edge_transformer.training.presets import load_preset, override, parse_changes, preset_names, read_yaml, yaml_value
 
-TASKS = ("relations", "graphs", "trees", "seq2seq")
+TASKS = ("relations", "graphs", "trees", "seq2seq", "links")
 DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides its settings
     "relations": {"relations": ["aunt", "son"], "answers": ["niece", "uncle", "wife"]},
     "graphs": {"tokens": ["Emma", "ran"], "columns": {"role": ["", "agent"], "category": ["", "VERB"]}},
@@ -26,6 +26,15 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {  # what a task's model has besides i
         "root_label": "root",
     },
     "seq2seq": {"source": ["did", "m0"], "target": None, "lower_case": True, "longest": 9},
+    "links": {
+        "entities": ["Ann", "Eve"],
+        "relations": ["aunt"],
+        "types": [],
+        "sizes": [0, 0, 0],
+        "features": False,
+        "facts": 1,
+        "temperature": 1.0,
+    },
 }
 
 

@@ -11,6 +11,7 @@ from ..errors import UserError
 from ..io.process import DEVICES, require_device
 from ..ops.attention import ENGINES, resolve_engine
 from . import sizes
+from .links import PASS, links_action, links_floor, links_pass
 from .machine import usable_cores
 from .sizes import Configuration, Size
 from .timing import Action
@@ -42,8 +43,11 @@ from .work import (
 )
 
 FLOOR, PLAIN, DROPOUT = "floor", "step", "step with dropout"
+LINKS_FLOOR = "products and attention"
+ONE, TWO = "1 thread", "2 threads"
 PEAK = "peak"
-PATIENCE = {"memory": 3, "seq2seq-memory": 3}  # factors of the time limit, for parts with a single run
+# Factors of the time limit, for parts with a single run.
+PATIENCE = {"memory": 3, "seq2seq-memory": 3, "links-pass": 30, "links-memory": 30}
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,54 @@ def _seq2seq_memory(part: str, configuration: Configuration, engines: tuple[str,
     )
 
 
+def _links(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    def build(size: Size, name: str) -> Action:
+        sized = replace(configuration, size=size)
+        return links_floor(sized, device) if name == LINKS_FLOOR else links_action(sized, device)
+
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers",
+        configuration.size,
+        (LINKS_FLOOR, PLAIN),
+        build,
+        what=(STEP,),
+        reference=LINKS_FLOOR,
+        layers=configuration.layers,
+        aims=dict(zip((PLAIN,), configuration.aims, strict=False)),
+    )
+
+
+def _links_pass(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    def build(size: Size, name: str) -> Action:
+        return with_threads(2 if name == TWO else 1, links_pass(replace(configuration, size=size), device))
+
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers",
+        configuration.size,
+        (ONE, TWO),
+        build,
+        what=(PASS,),
+        reference=ONE,
+        layers=configuration.layers,
+        aims=dict(zip((TWO,), configuration.aims, strict=False)),
+        missing={TWO: "one core"} if usable_cores() < 2 else {},
+    )
+
+
+def _links_memory(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
+    return Case(
+        part,
+        f"{configuration.name}, {configuration.layers} layers",
+        configuration.size,
+        (PASS,),
+        lambda size, name: links_pass(replace(configuration, size=size), device),
+        what=(PEAK,),
+        layers=configuration.layers,
+    )
+
+
 def _decode(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
     action, what = (token_action, TOKEN) if part == "token" else (decode_action, DECODING)
     return Case(
@@ -158,7 +210,7 @@ def _baselines(part: str, configuration: Configuration, engines: tuple[str, ...]
 
 def _threads(part: str, configuration: Configuration, engines: tuple[str, ...], device: str) -> Case:
     ours = _ours()
-    one, two, apart = "1 thread", "2 threads", "2 at once"
+    one, two, apart = ONE, TWO, "2 at once"
 
     def build(size: Size, name: str) -> Action:
         if name == apart:
@@ -185,6 +237,9 @@ PARTS: dict[str, Part] = {
     "threads": Part("one thread and two", sizes.THREADS, _threads),
     "memory": Part("extra peak memory of the attention, forward and backward", sizes.MEMORY, _attention),
     "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
+    "links": Part("a training step on a knowledge graph against its products and attention", sizes.LINKS, _links),
+    "links-pass": Part("one pass over a large knowledge graph, one thread and two", sizes.LINKS_LARGE, _links_pass),
+    "links-memory": Part("extra peak memory of that pass", sizes.LINKS_LARGE, _links_memory),
     "decode": Part("a batch of targets, with the edge cache and without", sizes.DECODE, _decode),
     "token": Part("one more token, with the edge cache and without, on ever larger graphs", sizes.TOKEN, _decode),
     "seq2seq": Part("a training step of an encoder-decoder against its matrix products", sizes.SEQ2SEQ, _seq2seq),

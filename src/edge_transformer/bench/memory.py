@@ -1,4 +1,4 @@
-"""Peak memory of forward and backward, of the attention or of an encoder-decoder, each in its own process."""
+"""Peak memory of the attention, of an encoder-decoder and of a knowledge graph, each in its own process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from .links import PASS, links_pass
 from .sizes import Configuration, Size
 from .timing import Action, Watch
 from .translation import seq2seq_action
@@ -77,6 +78,8 @@ def main(engine: str, size_text: str, threads: str, device: str, layers: str) ->
     torch.set_num_threads(int(threads))
 
     def build(size: Size) -> Action:
+        if engine == PASS:
+            return links_pass(Configuration("", size, int(layers)), device)
         if layers == "0":
             return attention_action(size, engine, device)
         return seq2seq_action(Configuration("", size, int(layers)), 0.0, engine, device)

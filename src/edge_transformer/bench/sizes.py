@@ -78,6 +78,8 @@ BASELINES = (
     CFQ_SEMANTIC,
     LONG,
 )
+LINKS = (Configuration("UMLS", Size(1, 135, 32, 4), 3, aims=(1.5,)),)
+LINKS_LARGE = (Configuration("n=1594", Size(1, 1594, 32, 4), 3, aims=(1 / 1.6,)),)
 # The sizes of these presets: questions of 13 words, decoded to 50 tokens or trained with 47.
 DECODE = (
     Configuration("cfq/cpu", Size(16, 63, 64, 4), 3, dropout=0.0, aims=(1 / 15,)),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich import box
@@ -17,17 +19,22 @@ from rich.table import Table
 
 from ..errors import UserError
 from ..io.process import prepare_process
-from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
+from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines, read_json_lines
 from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from ..data.relations.rows import Story
+    from matplotlib.figure import Figure
+
     from ..explain.faithfulness import Scores
+    from ..explain.links.faithfulness import LinkScores
+    from ..tasks.base import TaskModel
+    from ..tasks.links.model import LinkModel
 
 # Wide enough for all columns in a pipe or file.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 EXAMPLE = '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}'
+LINK_EXAMPLE = '{"head": "Ann", "relation": "aunt", "tail": "Eve"}'
 RunArgument = Annotated[  # not every bundled model can be explained
     Path,
     typer.Argument(metavar="RUN", help="Folder of a trained model, or the bundled clutrr-small.", show_default=False),
@@ -49,84 +56,192 @@ def explain(
     threads: ThreadsOption = None,
     trust: TrustOption = None,
 ) -> None:
-    """Explain answers by the edges that the model composed, down to told ones.
+    """Explain answers by the edges that the model composed, down to told ones; predicted links by known facts.
 
     Example: `echo '{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}' |
     edge-transformer explain runs/relations-cpu-families-seed1 --figure why.svg`
     """
-    from ..data.relations.fields import read_graph_lines
     from ..draw.style import FORMATS, write_figure
-    from ..explain.figure import draw_explanation
-    from ..explain.proof import MAX_NODES, check_model, explain_stories
     from ..tasks.base import load
+    from ..tasks.links.model import LinkModel
 
     prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
-    model, _ = check_model(load(run, trust or ()))
+    model = load(run, trust or ())
+    explaining = _of_links(model) if isinstance(model, LinkModel) else _of_graphs(model)
     name, number = name_of(source), 0
     with open_lines(source, "questions") as lines:
-        stories: Iterable[Story] = read_graph_lines(lines, name, known=model.relations, max_nodes=MAX_NODES)
+        questions: Iterable[Any] = explaining.read(lines, name)
         if figure is not None:
-            stories = list(stories)
-            if len(stories) != 1:
-                raise UserError(f"--figure {figure}: found {len(stories)} questions; expected one")
-        for number, story in enumerate(stories, start=1):  # each answered as it arrives
-            [explanation] = explain_stories(model, [story])
+            questions = list(questions)
+            if len(questions) != 1:
+                raise UserError(f"--figure {figure}: found {len(questions)} questions; expected one")
+        for number, question in enumerate(questions, start=1):  # each answered as it arrives
+            explanation = explaining.explain(question)
             if as_json:
                 print(json_line(explanation.to_dict()), flush=True)
             else:
                 text = explanation.text(sys.stdout.encoding or "utf-8", layers)
                 print(("\n" if number > 1 else "") + text, flush=True)
             if figure is not None:
-                write_figure(draw_explanation(explanation), figure)
+                write_figure(explaining.draw(explanation), figure)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
     if not number:
-        raise UserError(f"{name}: found no question; expected one JSON object per line, such as {EXAMPLE}")
+        raise UserError(f"{name}: found no question; expected one JSON object per line, such as {explaining.example}")
+
+
+class _Explaining(NamedTuple):
+    """How the questions of a task are read, explained and drawn."""
+
+    read: Callable[[Iterable[str], str], Iterable[Any]]
+    explain: Callable[[Any], Any]
+    draw: Callable[[Any], Figure]
+    example: str
+
+
+def _of_graphs(model: TaskModel) -> _Explaining:
+    from ..data.relations.fields import read_graph_lines
+    from ..explain.figure import draw_explanation
+    from ..explain.proof import MAX_NODES, check_model, explain_stories
+
+    known, _ = check_model(model)
+    return _Explaining(
+        partial(read_graph_lines, known=known.relations, max_nodes=MAX_NODES),
+        lambda story: explain_stories(model, [story])[0],
+        draw_explanation,
+        EXAMPLE,
+    )
+
+
+def _of_links(model: LinkModel) -> _Explaining:
+    from ..explain.links.figure import draw_link_explanation
+    from ..explain.links.proof import check_link_model, explain_link
+
+    check_link_model(model)
+
+    def read(lines: Iterable[str], name: str) -> Iterable[Any]:
+        return ((f"{name}:{number}", value) for number, value in read_json_lines(lines, name))
+
+    return _Explaining(read, lambda asked: explain_link(model, asked[1], asked[0]), draw_link_explanation, LINK_EXAMPLE)
 
 
 def explain_score(
     run: RunArgument,
-    data: Annotated[Path, typer.Option("--data", help="Folder with test files and gold proofs.", show_default=False)],
+    data: Annotated[
+        Path, typer.Option("--data", help="Folder with test files; for relations with gold proofs.", show_default=False)
+    ],
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Append the numbers to this file, as a line.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random controls.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random controls, and of the sample.")] = 0,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Measure only so many test rows, drawn by chance.", show_default=False)
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Of links: which version of a corpus with several.", show_default=False)
+    ] = None,
     threads: ThreadsOption = None,
     trust: TrustOption = None,
 ) -> None:
     """Measure explanations of test rows: their agreement with gold proofs, and how answers depend on what they name.
 
+    Those of links are measured by what is lost without the facts that they name, and without others.
+
     Example: `edge-transformer explain-score runs/relations-cpu-families-seed1 --data families`
     """
-    from ..data.relations.folder import read_folder
-    from ..explain.faithfulness import score
-    from ..io.progress import bar
     from ..tasks.base import load
+    from ..tasks.links.model import LinkModel
 
     prepare_process(threads)
     model = load(run, trust or ())
+    scored = _score_links if isinstance(model, LinkModel) else _score_graphs
+    record, tables = scored(model, data, seed, sample, split)
+    print(f"{run} on {data}, in percent")
+    for table in tables:
+        out.print(table)
+    if json_file is not None:
+        made = {
+            "format": record.pop("format"),
+            "command": shlex.join(["edge-transformer", *sys.argv[1:]]),
+            "run": run.resolve().name,
+            **record,
+        }
+        _append_line(json_file, made)
+        print(f"written: {json_file}")
+
+
+def _score_graphs(
+    model: TaskModel, data: Path, seed: int, sample: int | None, split: str | None
+) -> tuple[dict[str, Any], list[Table]]:
+    from ..data.relations.folder import read_folder
+    from ..explain.faithfulness import score
+    from ..io.progress import bar
+
+    if split is not None:
+        raise UserError(f"--split {split}: found a model of relations; expected one of links")
     with bar(f"reading {data.name}") as reading:
         loaded = read_folder(data, reading.advance, training=False)
-    stories = [story for tests in loaded.tests.values() for story in tests]
+    stories = _sampled([story for tests in loaded.tests.values() for story in tests], sample, seed)
     with bar("explaining", len(stories)) as scoring:
         found, left_out = score(model, stories, seed, scoring.advance)
     if left_out:
         print(f"note: {left_out} of {len(stories)} rows are left out: no gold proof, or an unknown relation")
-    print(f"{run} on {data}, in percent")
-    for columns in (AGREEMENT, READING_AND_REMOVAL):
-        out.print(_table(found, columns))
-    if json_file is not None:
-        record = {
-            "format": "edge-transformer explanations 2",
-            "command": shlex.join(["edge-transformer", *sys.argv[1:]]),
-            "run": run.resolve().name,
-            "data": {"name": loaded.name, "fingerprint": loaded.fingerprint},
-            "seed": seed,
-            "scores": {f"k={k}": scores.to_dict() for k, scores in found.items()},
-        }
-        _append_line(json_file, record)
-        print(f"written: {json_file}")
+    record = {
+        "format": "edge-transformer explanations 2",
+        "data": {"name": loaded.name, "fingerprint": loaded.fingerprint},
+        "seed": seed,
+        "scores": {f"k={k}": scores.to_dict() for k, scores in found.items()},
+    }
+    return record, [_table(found, columns) for columns in (AGREEMENT, READING_AND_REMOVAL)]
+
+
+def _score_links(
+    model: TaskModel, data: Path, seed: int, sample: int | None, split: str | None
+) -> tuple[dict[str, Any], list[Table]]:
+    from ..data.links.folder import read_links
+    from ..explain.links.faithfulness import known_numbers, score_links
+    from ..io.progress import bar
+    from ..tasks.links.model import LinkModel
+
+    assert isinstance(model, LinkModel)
+    with bar(f"reading {data.name}") as reading:
+        loaded = read_links(data, reading.advance, training=False, split=split)
+    tests = [link for name, links in loaded.splits.items() if name.startswith("test") for link in links]
+    tests = _sampled(tests, sample, seed)
+    links = [link for link in tests if known_numbers(model, link) is not None]
+    if len(links) < len(tests):
+        print(f"note: {len(tests) - len(links)} of {len(tests)} links are left out: unknown nodes or relations")
+    with bar("explaining", len(links)) as scoring:
+        found = score_links(model, links, seed, scoring.advance)
+    record = {
+        "format": "edge-transformer link explanations 1",
+        "data": {
+            "name": loaded.name,
+            "fingerprint": loaded.fingerprint,
+            **({} if split is None else {"split": split}),
+        },
+        "seed": seed,
+        "scores": found.to_dict(),
+    }
+    return record, [_link_table(found)]
+
+
+def _sampled(rows: list[Any], count: int | None, seed: int) -> list[Any]:
+    return rows if count is None or count >= len(rows) else random.Random(seed).sample(rows, count)
+
+
+def _link_table(found: LinkScores) -> Table:
+    """What is lost without the facts of each kind."""
+    table = Table(box=box.SIMPLE)
+    for heading in ("links", "explained", "hidden", "facts a link", "answers changed", "probability lost"):
+        table.add_column(heading, justify="left" if heading == "hidden" else "right")
+    fractions = found.fractions()
+    for number, kind in enumerate(found.removals):
+        about = ("", "") if number else (str(found.links), f"{100 * fractions['explained']:.1f}")
+        changed, lost = (f"{100 * fractions[f'{kind}_{name}']:.1f}" for name in ("changed", "lost"))
+        table.add_row(*about, kind, f"{fractions[f'{kind}_facts']:.1f}", changed, lost)
+    return table
 
 
 # The scores of the columns, by their two-line headings.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +14,11 @@ from ..errors import UserError, no_folder
 
 if TYPE_CHECKING:
     from ..data.facts import TokenGraphFacts
+    from ..data.links.facts import Leak
     from ..data.pairs.folder import PairFiles
     from ..data.trees.folder import TreebankData
 
+MOST_LEAKS = 5  # relations shown
 out = Console(highlight=False, markup=False, emoji=False)  # names are shown verbatim
 
 
@@ -24,18 +26,21 @@ def contents(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Folder of labelled graphs, pairs of texts, graphs over sentences, or trees.",
+            help="Folder of labelled graphs, a knowledge graph, pairs of texts, graphs over sentences, or trees.",
             show_default=False,
         ),
     ],
 ) -> None:
     """Describe the data in a folder: rows, lengths, labels, overlap of test with train, what train lacks.
 
-    Labelled graphs also get the best possible accuracy, pairs the sizes of vocabularies, and treebanks crossing arcs.
+    Labelled graphs also get the best possible accuracy, knowledge graphs what train gives away of other
+    facts, pairs the sizes of vocabularies, and treebanks crossing arcs.
 
     Examples:
 
     - `edge-transformer data info families`
+
+    - `edge-transformer data info data/umls`
 
     - `edge-transformer data info data/scan`
 
@@ -45,6 +50,7 @@ def contents(
     """
     from ..data.graphs.cogs import holds_cogs
     from ..data.graphs.folder import holds_token_graphs
+    from ..data.links.folder import holds_links
     from ..data.pairs.folder import all_pair_files
 
     if not folder.is_dir():
@@ -53,6 +59,8 @@ def contents(
         _print_treebank(folder)
     elif holds_cogs(folder):
         _print_cogs(folder)
+    elif holds_links(folder):
+        _print_links(folder)
     elif pairs := all_pair_files(folder):
         for files in pairs:
             _print_pairs(files)
@@ -61,18 +69,22 @@ def contents(
     elif any(folder.glob("*.jsonl")) or any(folder.glob("*.csv")):
         _print_graphs(folder)
     else:
-        layouts = "train.conllu, train.tsv, train.jsonl or CLUTRR's *_train.csv, and files to test on beside it"
+        layouts = (
+            "train.conllu, train.tsv, train.jsonl, train.nt or CLUTRR's *_train.csv, and files to test on beside it"
+        )
         raise UserError(f"{folder}: found no data; expected {layouts} (docs/your-own-data.md)")
 
 
 def _print_graphs(folder: Path) -> None:
     from ..data.facts import describe
-    from ..data.relations.folder import read_folder
+    from ..data.relations.folder import asks_of, read_folder
     from ..io.progress import bar
 
+    asks = asks_of(folder)
     with bar(f"reading {folder.name}") as reading:
-        facts = describe(read_folder(folder, reading.advance))
-    print(f"{facts.name} ({facts.fingerprint})")
+        facts = describe(read_folder(folder, reading.advance, asks=asks))
+    task = {"pairs": "relations", "nodes": "node-labels", "graph": "graph-labels"}[asks]
+    print(f"{facts.name} ({facts.fingerprint}), rows of {task}")
     table = Table()
     for column in (
         "split",
@@ -100,6 +112,70 @@ def _print_graphs(folder: Path) -> None:
     out.print(table)
     _print_counts("relations in train", facts.relations)
     _print_counts("answers in train", facts.targets)
+
+
+def _print_links(folder: Path) -> None:
+    from ..data.links.facts import describe_links
+    from ..data.links.folder import link_versions, read_links
+    from ..io.progress import bar
+
+    for version in link_versions(folder):
+        with bar(f"reading {folder.name}") as reading:
+            data = read_links(folder, reading.advance, training=False, testing=None, split=version)
+        facts = describe_links(data)
+        print(f"{facts.name} ({facts.fingerprint})")
+        _print_facts(
+            "facts",
+            {
+                part: {
+                    "all": f"{rows.facts:,}",
+                    "entities": f"{rows.entities:,}",
+                    "relations": f"{rows.relations:,}",
+                    "duplicates": f"{rows.duplicates:,}",
+                    "in train": f"{rows.in_train:,}",
+                    "entities that are not in train": f"{rows.unseen_entities:,}",
+                    "with an entity that is not in train": f"{rows.with_unseen_entity:,}",
+                    "relations that are not in train": f"{rows.unseen_relations:,}",
+                    "with a relation that is not in train": f"{rows.with_unseen_relation:,}",
+                }
+                for part, rows in facts.splits.items()
+            },
+        )
+        for part, leaks in facts.leaks.items():
+            _print_leaks(part, leaks, facts.splits[part].facts)
+        _print_counts("relations in train", facts.relations)
+        if data.entities:
+            print(f"{facts.typed:,} entities with types, {facts.with_features:,} with features")
+        if data.candidates:
+            print(f"{len(data.candidates)} candidates: {', '.join(data.candidates)}")
+
+
+def _print_leaks(part: str, leaks: Sequence[Leak], facts: int) -> None:
+    """Print how many facts of a split train gives away, and the relations with most such facts."""
+    from ..data.links.facts import RELIABLE
+
+    if not leaks:
+        return
+    told = [
+        f"{how} for {sum(way.facts for way in ways) / facts:.1%} (a reliable one for "
+        f"{sum(way.reliable for way in ways) / facts:.1%})"
+        for how, ways in (
+            ("the other way round", [leak.inverse for leak in leaks]),
+            ("the same way", [leak.copy for leak in leaks]),
+        )
+    ]
+    print(
+        f"{part}: train has a fact between the same nodes {', '.join(told)}; reliable: right in {RELIABLE:.0%} or more"
+    )
+    for leak in leaks[:MOST_LEAKS]:
+        ways = [
+            f"{way.facts:,} {how}, most by {way.by}, right in {way.reliability:.0%}"
+            for way, how in ((leak.inverse, "the other way round"), (leak.copy, "the same way"))
+            if way.facts
+        ]
+        print(f"  {leak.relation} {leak.facts:,}: {'; '.join(ways)}")
+    if len(leaks) > MOST_LEAKS:
+        print(f"  and {len(leaks) - MOST_LEAKS} relations more")
 
 
 def _print_pairs(files: PairFiles) -> None:

@@ -53,8 +53,8 @@ def bench(
         list[str] | None,
         typer.Option(
             "--part",
-            help="core, layers, scaling, baselines, threads, memory, decode, token, seq2seq or seq2seq-memory; can be "
-            "repeated.",
+            help="core, layers, scaling, baselines, threads, memory, decode, token, seq2seq, seq2seq-memory, links, "
+            "links-pass or links-memory; can be repeated.",
             show_default="all",
         ),
     ] = None,

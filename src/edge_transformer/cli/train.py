@@ -18,7 +18,9 @@ DataOption = Annotated[Path, typer.Option("--data", help="Folder with the data."
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="Task: relations, node-labels, graph-labels, graphs, trees or seq2seq.")],
+    task: Annotated[
+        str, typer.Argument(help="Task: relations, node-labels, graph-labels, links, graphs, trees or seq2seq.")
+    ],
     data: DataOption,
     preset: Annotated[
         str | None,

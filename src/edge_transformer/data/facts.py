@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -10,7 +10,7 @@ from statistics import fmean
 
 from .graphs.rows import TokenGraph
 from .pairs.rows import Pair
-from .relations.rows import RelationRows, Story, Target
+from .relations.rows import RelationRows, Story, Target, is_of_families
 from .trees.conllu import DependencySentence
 
 
@@ -39,36 +39,63 @@ class Facts:
 
 
 def describe(data: RelationRows) -> Facts:
-    """Count everything."""
-    relations = Counter(relation for story in data.train for relation in story.relations)
-    targets = Counter(shown(target) for story in data.train for _, target in story.questions)
-    seen = {story.graph for story in data.train}
-    splits: dict[str, Sequence[Story]] = {"train": data.train}
-    if data.valid:
-        splits["valid"] = data.valid
-    splits |= {f"test k={k}": stories for k, stories in data.tests.items()}
+    """Count everything, each split in one pass: training rows may be streamed."""
+    relations: Counter[str] = Counter()
+    targets: Counter[str] = Counter()
+    learned = _SplitCounts()
+    for story in data.train:
+        relations.update(story.relations)
+        targets.update(shown(target) for _, target in story.questions)
+        learned.add(story, seen=None, unanswerable=False)
+    splits = {"train": learned} if data.train else {}
+    families = bool(relations) and is_of_families(relations)  # scored by length
+    rest = [("valid", data.valid), *((f"test k={k}" if families else "test", rows) for k, rows in data.tests.items())]
+    for name, rows in rest:
+        for story in rows:
+            unknown = any(shown(target) not in targets for _, target in story.questions)
+            unknown = unknown or not relations.keys() >= set(story.relations)
+            splits.setdefault(name, _SplitCounts()).add(story, learned.graphs, unknown)
     return Facts(
         name=data.name,
         fingerprint=data.fingerprint,
         relations=dict(relations.most_common()),
         targets=dict(targets.most_common()),
-        splits={
-            name: SplitFacts(
-                rows=len(stories),
-                graphs=len({story.graph for story in stories}),
-                chains=sum(map(is_chain, stories)),
-                nodes=(min(story.size for story in stories), max(story.size for story in stories)),
-                in_train=sum(story.graph in seen for story in stories),
-                unanswerable=sum(
-                    any(shown(target) not in targets for _, target in story.questions)
-                    or not relations.keys() >= set(story.relations)
-                    for story in stories
-                ),
-                best=best_accuracy(stories),
-            )
-            for name, stories in splits.items()
-        },
+        splits={name: counts.facts() for name, counts in splits.items()},
     )
+
+
+@dataclass
+class _SplitCounts:
+    """Running counts of a split. Graphs and answers are known by their hashes, so that a million rows fit."""
+
+    rows: int = 0
+    chains: int = 0
+    in_train: int = 0
+    unanswerable: int = 0
+    fewest: int = 0
+    most: int = 0
+    graphs: set[int] = field(default_factory=set)
+    answers: Counter[tuple[int, int]] = field(default_factory=Counter)  # rows of a graph with these answers
+
+    def add(self, story: Story, seen: set[int] | None, unanswerable: bool) -> None:
+        """Count a row; `seen` are the graphs of training, None for the training rows themselves."""
+        graph = hash(story.graph)
+        self.fewest = min(self.fewest, story.size) if self.rows else story.size
+        self.most = max(self.most, story.size)
+        self.rows += 1
+        self.chains += is_chain(story)
+        self.in_train += seen is None or graph in seen
+        self.unanswerable += unanswerable
+        self.graphs.add(graph)
+        self.answers[graph, hash(tuple(shown(target) for _, target in story.questions))] += 1
+
+    def facts(self) -> SplitFacts:
+        usual: dict[int, int] = {}
+        for (graph, _), count in self.answers.items():
+            usual[graph] = max(count, usual.get(graph, 0))
+        nodes = self.fewest, self.most
+        best = sum(usual.values()) / self.rows
+        return SplitFacts(self.rows, len(self.graphs), self.chains, nodes, self.in_train, self.unanswerable, best)
 
 
 def shown(target: Target) -> str:
@@ -78,16 +105,18 @@ def shown(target: Target) -> str:
     return ", ".join(sorted(target)) or "(no label)" if isinstance(target, tuple) else target
 
 
-def best_accuracy(stories: Sequence[Story]) -> float:
+def best_accuracy(stories: Iterable[Story]) -> float:
     """The accuracy of answering each distinct graph with its most frequent answers."""
-    answers: dict[object, Counter[str]] = defaultdict(Counter)
+    counts = _SplitCounts()
     for story in stories:
-        answers[story.graph][" | ".join(shown(target) for _, target in story.questions)] += 1
-    return sum(max(counts.values()) for counts in answers.values()) / len(stories)
+        counts.add(story, None, False)
+    return counts.facts().best
 
 
 def is_chain(story: Story) -> bool:
     """Whether the edges form one path that visits each node once."""
+    if not story.edges:
+        return False
     met = {story.edges[0][0], *(end for _, end in story.edges)}
     return len(met) == story.size == len(story.edges) + 1 and all(
         before[1] == after[0] for before, after in pairwise(story.edges)

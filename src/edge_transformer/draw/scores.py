@@ -15,13 +15,17 @@ from .arcs import visible
 MOST_GROUPS = 30
 MOST_CLASSES = 30
 MOST_CONFUSIONS = 10
+_RANKING = {"MRR %": "mrr", "Hits@1 %": "1", "Hits@3 %": "3", "Hits@10 %": "10"}  # columns, and keys of details
 
 
 def report_text(details: Mapping[str, Any], title: str) -> RenderableType:
     """Show the `details` of scores, of any kind: first what is about all rows, then groups, classes and confusions.
 
-    At most 30 classes are shown, those with the lowest F1, and the 10 most frequent confusions.
+    At most 30 classes are shown, those with the lowest F1, and the 10 most frequent confusions; of ranked answers 30
+    relations, those with the lowest MRR.
     """
+    if details["kind"] == "ranking":
+        return Group(Text(visible(title), style="bold"), *map(Text, _ranking_lines(details)), *_ranking_parts(details))
     overall = _number_lines(details) if details["kind"] == "number" else _share_lines(details)
     return Group(
         Text(visible(title), style="bold"),
@@ -58,6 +62,39 @@ def _number_lines(details: Mapping[str, Any]) -> list[str]:
         answer, mae, rmse = (f"{baseline[key]:.4g}" for key in ("answer", "mae", "rmse"))
         lines.append(f"always answering the training mean, {answer}: MAE {mae}, RMSE {rmse}")
     return lines
+
+
+def _ranking_lines(details: Mapping[str, Any]) -> list[str]:
+    interval = details["interval"]
+    sure = "" if interval is None else f", 95 % interval {' to '.join(map(_percent, interval))} %"
+    among = "all candidates" if details["sampled"] is None else f"{details['sampled']} sampled negatives"
+    queries = f"{details['queries']} {'query' if details['queries'] == 1 else 'queries'}"
+    hits = ", ".join(f"Hits@{k} {_percent(share)} %" for k, share in details["hits"].items())
+    first = f"MRR {_percent(details['mrr'])} % of {queries} among {among}{sure}"
+    return [first, f"{hits}, mean rank {details['mean_rank']:.2f}"]
+
+
+def _ranking_parts(details: Mapping[str, Any]) -> list[RenderableType]:
+    """A table by direction, and one by relation, worst first."""
+
+    def cells(each: Mapping[str, Any]) -> list[str]:
+        shares = {"mrr": each["mrr"], **each["hits"]}
+        return [str(each["queries"]), *(_percent(shares[key]) for key in _RANKING.values())]
+
+    def of_directions(each: Mapping[str, Any]) -> list[str]:
+        found = each["directions"]
+        return [_percent(found[name]["mrr"]) if name in found else "" for name in ("tail", "head")]
+
+    asked = [(name, *cells(each), f"{each['mean_rank']:.2f}") for name, each in details["directions"].items()]
+    relations = details["relations"]
+    worst = sorted(relations.items(), key=lambda item: (item[1]["mrr"], -item[1]["queries"]))[:MOST_GROUPS]
+    rows = [(name, *cells(each), *of_directions(each)) for name, each in worst]
+    columns = ("queries", *_RANKING)
+    return [
+        *(Text(), _table("asked for", (*columns, "mean rank"), asked)),
+        *(Text(), _table("relation", (*columns, "tails: MRR %", "heads: MRR %"), rows)),
+        *_more(len(relations) - len(worst), "relations, with MRR no lower"),
+    ]
 
 
 def _group_parts(details: Mapping[str, Any]) -> list[RenderableType]:

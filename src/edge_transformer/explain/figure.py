@@ -47,9 +47,9 @@ def draw_explanation(explanation: Explanation) -> Figure:
         figure = Figure(figsize=(right - left, top - bottom))
         axes = figure.add_axes((0, 0, 1, 1), xlim=(left, right), ylim=(bottom, top))
         axes.set_axis_off()
-        _Picture(axes, layout).draw()
+        _Proof(axes, layout).draw()
         axes.text(left, top, title, fontsize=TITLE_SIZE, fontweight="bold", va="bottom")
-        notes = "\n".join(line for note in _notes(explanation, layout) for line in _wrapped(note, right - left))
+        notes = "\n".join(line for note in _notes(explanation, layout) for line in wrapped(note, right - left))
         axes.text(left, bottom, notes, fontsize=LABEL_SIZE, color=GREY, va="top", linespacing=1.5)
     return figure
 
@@ -71,7 +71,7 @@ def _notes(explanation: Explanation, layout: Layout) -> list[str]:
     ]
 
 
-def _wrapped(text: str, width: float) -> list[str]:
+def wrapped(text: str, width: float) -> list[str]:
     """The lines of a text in this width."""
     lines: list[str] = []
     for word in text.split():
@@ -82,11 +82,59 @@ def _wrapped(text: str, width: float) -> list[str]:
     return lines
 
 
-class _Picture:
-    """Draws a layout."""
+class Picture:
+    """Draws names, lines and labels."""
+
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+
+    def write_name(self, name: Box, again: bool) -> None:
+        frame = {
+            "boxstyle": "round,pad=0.35",
+            "facecolor": "white",
+            "edgecolor": GREY,
+            "linestyle": ":" if again else "-",
+        }
+        self.axes.text(name.x, name.y, name.text, fontsize=NAME_SIZE, ha="center", va="center", bbox=frame, zorder=6)
+
+    def point(self, start: tuple[float, float], end: tuple[float, float], before: float, after: float) -> None:
+        """Draw an arrow that begins and ends this many points from two points."""
+        from matplotlib.patches import FancyArrowPatch
+
+        style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 10, "color": GREY, "linewidth": 1.4}
+        self.axes.add_patch(FancyArrowPatch(start, end, shrinkA=before, shrinkB=after, zorder=2, **style))
+
+    def line(
+        self, points: list[tuple[float, float]], colour: str, *, width: float, style: str = "-", order: int = 1
+    ) -> None:
+        xs, ys = zip(*points, strict=True)
+        self.axes.plot(xs, ys, color=colour, linewidth=width, linestyle=style, zorder=order, solid_capstyle="butt")
+
+    def write(self, box: Box, colour: str, bold: bool = False) -> None:
+        """Write a label before a white ground."""
+        from matplotlib.colors import to_rgb
+
+        ground = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        self.axes.text(
+            box.x,
+            box.y,
+            box.text,
+            color=[0.65 * part for part in to_rgb(colour)],  # the lighter colours are hard to read
+            fontsize=LABEL_SIZE,
+            fontweight="bold" if bold else "normal",
+            ha="center",
+            va="center",
+            bbox=ground,
+            zorder=5,
+        )
+
+
+class _Proof(Picture):
+    """Draws the layout of a proof."""
 
     def __init__(self, axes: Axes, layout: Layout) -> None:
-        self.axes, self.layout = axes, layout
+        super().__init__(axes)
+        self.layout = layout
 
     def draw(self) -> None:
         """Draw everything; lines stand behind all texts."""
@@ -102,15 +150,6 @@ class _Picture:
                 self.line([(name.x, name.y), (name.x, top)], GREY, width=0.6, style=":", order=0)
         for number, bar in enumerate(self.layout.bars):
             self.draw_bar(bar, QUERY_COLOUR if not number else STEP_COLOURS[(number - 1) % len(STEP_COLOURS)])
-
-    def write_name(self, name: Box, again: bool) -> None:
-        frame = {
-            "boxstyle": "round,pad=0.35",
-            "facecolor": "white",
-            "edgecolor": GREY,
-            "linestyle": ":" if again else "-",
-        }
-        self.axes.text(name.x, name.y, name.text, fontsize=NAME_SIZE, ha="center", va="center", bbox=frame, zorder=6)
 
     def draw_arrow(self, arrow: Arrow) -> None:
         """A told edge between neighbours."""
@@ -146,37 +185,6 @@ class _Picture:
         self.line([(ends[0], bar.y), (ends[1], bar.y)], colour, width=2.0, style=style, order=3)
         for number, text in enumerate(bar.texts):
             self.write(text, colour, bold=not number)
-
-    def point(self, start: tuple[float, float], end: tuple[float, float], before: float, after: float) -> None:
-        """Draw an arrow that begins and ends this many points from two points."""
-        from matplotlib.patches import FancyArrowPatch
-
-        style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 10, "color": GREY, "linewidth": 1.4}
-        self.axes.add_patch(FancyArrowPatch(start, end, shrinkA=before, shrinkB=after, zorder=2, **style))
-
-    def line(
-        self, points: list[tuple[float, float]], colour: str, *, width: float, style: str = "-", order: int = 1
-    ) -> None:
-        xs, ys = zip(*points, strict=True)
-        self.axes.plot(xs, ys, color=colour, linewidth=width, linestyle=style, zorder=order, solid_capstyle="butt")
-
-    def write(self, box: Box, colour: str, bold: bool = False) -> None:
-        """Write a label before a white ground."""
-        from matplotlib.colors import to_rgb
-
-        ground = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        self.axes.text(
-            box.x,
-            box.y,
-            box.text,
-            color=[0.65 * part for part in to_rgb(colour)],  # the lighter colours are hard to read
-            fontsize=LABEL_SIZE,
-            fontweight="bold" if bold else "normal",
-            ha="center",
-            va="center",
-            bbox=ground,
-            zorder=5,
-        )
 
 
 def _shrink(box: Box, towards: Box) -> float:

@@ -129,7 +129,7 @@ def lay_out(explanation: Explanation) -> Layout:
     for span in spans:
         y = layout.base + step * span.level
         x = (layout.names[span.left].x + layout.names[span.right].x) / 2
-        texts = tuple(_label(text, x, y - LINE * line, bold=True) for line, text in enumerate(span.texts))
+        texts = tuple(label_box(text, x, y - LINE * line, bold=True) for line, text in enumerate(span.texts))
         first, second = (layout.base + step * level for level in span.below)
         layout.bars.append(Bar(span.left, span.right, y, texts, span.claim, span.pivot, (first, second)))
     return layout
@@ -250,28 +250,28 @@ def _place(layout: Layout, story: Story, between: Mapping[int, Labelled], spans:
     """Place people and the labels of arrows from left to right, each as far left as all texts before it allow."""
     heights = _heights(story, layout.nodes)
     rows = heights or [0.0] * len(layout.nodes)
-    layout.names.append(_name(story.names[layout.nodes[0]], 0.0, rows[0]))
+    layout.names.append(name_box(story.names[layout.nodes[0]], 0.0, rows[0]))
     placed = [*layout.names]
     for place in range(1, len(layout.nodes)):
-        before, name = layout.names[-1], _name(story.names[layout.nodes[place]], 0.0, rows[place])
+        before, name = layout.names[-1], name_box(story.names[layout.nodes[place]], 0.0, rows[place])
         x = max(before.x + STEP, _right_of(name, placed) + name.width / 2)
         is_flat = name.y == before.y
         if is_flat:
             x = max(x, before.x + (before.width + name.width) / 2 + ARROW)
         for span in spans:
             if span.right == place > span.left:
-                widest = max(_label(text, 0.0, 0.0, bold=True).width for text in span.texts)
+                widest = max(label_box(text, 0.0, 0.0, bold=True).width for text in span.texts)
                 x = max(x, layout.names[span.left].x + widest + 2 * MARGIN)
         edge = between.get(place - 1)
         if edge:
             # Beside a flat arrow, above it; in a plain chain above and below in turns, for then names can be nearer.
             beside = 0.0 if not is_flat else -BESIDE if heights is None and place % 2 == 0 else BESIDE
-            label = _label(edge[2], 0.0, (name.y + before.y) / 2 + beside)
+            label = label_box(edge[2], 0.0, (name.y + before.y) / 2 + beside)
             x = max(x, 2 * (_right_of(label, placed) + label.width / 2) - before.x)
-            label = _label(edge[2], (before.x + x) / 2, label.y)
+            label = label_box(edge[2], (before.x + x) / 2, label.y)
             layout.arrows.append(Arrow(edge[0], edge[1], label))
             placed.append(label)
-        layout.names.append(_name(name.text, x, name.y))
+        layout.names.append(name_box(name.text, x, name.y))
         placed.append(layout.names[-1])
 
 
@@ -287,7 +287,7 @@ def _add_arcs(layout: Layout, edges: Sequence[Labelled]) -> None:
     lowest = min(box.y - box.height / 2 for box in layout.boxes())
     for start, end, relation in sorted(edges, key=lambda edge: (abs(edge[1] - edge[0]), edge)):
         ends = sorted((layout.names[start].x, layout.names[end].x))
-        label = _label(relation, sum(ends) / 2, 0.0)
+        label = label_box(relation, sum(ends) / 2, 0.0)
         left, right = min(ends[0], label.x - label.width / 2), max(ends[1], label.x + label.width / 2)
         free = (
             number
@@ -299,14 +299,16 @@ def _add_arcs(layout: Layout, edges: Sequence[Labelled]) -> None:
             lines.append([])
         lines[line].append((left, right))
         y = lowest - 0.25 - line * (LINE + 0.08)
-        layout.arcs.append(Arrow(start, end, _label(relation, label.x, y)))
+        layout.arcs.append(Arrow(start, end, label_box(relation, label.x, y)))
 
 
-def _name(text: str, x: float, y: float) -> Box:
+def name_box(text: str, x: float, y: float) -> Box:
+    """The name of a node."""
     return _box(text, x, y, text_width(text, NAME_SIZE), NAME_SIZE, NAME_PAD)
 
 
-def _label(text: str, x: float, y: float, bold: bool = False) -> Box:
+def label_box(text: str, x: float, y: float, bold: bool = False) -> Box:
+    """A label of an edge."""
     return _box(text, x, y, text_width(text, LABEL_SIZE, bold), LABEL_SIZE, LABEL_PAD)
 
 

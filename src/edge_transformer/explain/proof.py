@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.relations.fields import graph_from_json
 from ..data.relations.rows import Story
@@ -55,14 +55,8 @@ class Derivation:
             yield from premise.steps()
 
 
-def explain(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
-    """Explain a model's answer by the triangles behind it.
-
-    Args:
-        model: a `RelationModel` of Edge Transformer layers.
-        graph: a question as `predict` takes it, such as
-            `{"edges": [["Ann", "son", "Bob"], ["Bob", "sister", "Eve"]], "query": ["Ann", "Eve"]}`.
-    """
+def explain_graph(model: TaskModel, graph: Mapping[str, Any]) -> Explanation:
+    """Explain the answer of a model of relations to a question, as `predict` takes it."""
     story = graph_from_json(graph, "graph", known=check_model(model)[0].relations, max_nodes=MAX_NODES)
     return explain_stories(model, [story])[0]
 
@@ -84,10 +78,15 @@ def check_model(model: TaskModel) -> tuple[RelationModel, EdgeTransformer]:
         raise UserError(f"explain: found a {type(model).__name__}; expected a model that labels the query of a graph")
     if model.schema.kind != "one":
         raise UserError(f"explain: found a model whose answers are {model.schema.kind!r}; expected one label")
-    if not isinstance(model.encoder, EdgeTransformer):
-        kind = model.settings.get("kind")
+    return model, encoder_with_triangles(model.encoder, model.settings)
+
+
+def encoder_with_triangles(encoder: nn.Module, settings: Mapping[str, Any]) -> EdgeTransformer:
+    """Check that an encoder attends to triangles."""
+    if not isinstance(encoder, EdgeTransformer):
+        kind = settings.get("kind")
         raise UserError(f"explain: found a model of kind {kind!r}; expected 'edge': only that one attends to triangles")
-    return model, model.encoder
+    return encoder
 
 
 def equal_sizes(stories: Sequence[Story]) -> Iterator[list[int]]:
@@ -125,19 +124,21 @@ def read_edges(model: RelationModel, encoder: EdgeTransformer, states: Tensor) -
     return model.head.classify(encoder.final_norm(states)).float().softmax(-1)
 
 
-def best_pivots(scores: Tensor, told: Tensor) -> Tensor:
+def best_pivots(scores: Tensor, told: Tensor, worth: Tensor | None = None) -> Tensor:
     """The best derivation of every edge that has one.
 
     Args:
         scores: (layers, B, n, n, n), the logarithm of each triangle's strength.
         told: bool (B, n, n), the edges of the graph.
+        worth: (B, n, n), the logarithm of what each told edge counts, at most 0; 0 unless given.
 
     Returns:
         (layers, B, n, n): the pivot through which the layer composes the edge, or -1 if it carries the edge on.
         The first of equal pivots counts, and the lowest of equal layers.
     """
     # (i, i, j) and (i, j, j) are never chosen: they need (i, j) itself, and carrying it on scores higher.
-    best = torch.zeros_like(scores[0, ..., 0]).masked_fill(~told, -torch.inf)  # (B, n, n)
+    worth = torch.zeros_like(scores[0, ..., 0]) if worth is None else worth
+    best = worth.masked_fill(~told, -torch.inf)  # (B, n, n)
     pivots = []
     for score in scores.clamp_min(-1e4):  # a strength of 0 is bad, but not impossible
         ways = score + best[:, :, :, None] + best[:, None, :, :]  # (B, i, l, j)

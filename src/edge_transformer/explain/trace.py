@@ -25,17 +25,18 @@ class Trace:
 
     states: Tensor  # (layers + 1, B, n, n, dim): before the first layer, and after each
     weights: Tensor  # (layers, B, n, n, n, heads): attention weights, which sum to 1 over l
-    strengths: Tensor  # (layers, B, n, n, n): between 0 and 1, see `_strengths`
+    strengths: Tensor  # (layers, B, n, n, n): between 0 and 1, see `strengths_of`
 
 
 @torch.no_grad()
 def trace(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) -> Trace:
     """Run all layers on `[B, n, n, dim]` and keep everything; `removed` as in `run`."""
     states, weights, strengths = [edges], [], []
-    for layer in _layers(encoder):
+    for layer in layers_of(encoder):
         normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
-        weight = _weights(layer.attention, parts, removed)
-        strengths.append(_strengths(layer, edges, normed, parts, weight))
+        _, _, v1, *v2 = parts.unbind(3)
+        weight = weights_of(layer.attention, parts[:, :, :, 0], parts[:, :, :, 1], removed)
+        strengths.append(strengths_of(layer, edges, normed, v1, v2[0] if v2 else None, weight))
         edges = layer.finish(edges, normed, _mix(layer.attention, parts, weight))
         states.append(edges)
         weights.append(weight)
@@ -49,14 +50,14 @@ def run(encoder: EdgeTransformer, edges: Tensor, removed: Tensor | None = None) 
     `removed` is bool `[B, n, n, n]`: triangle (i, l, j) gets no weight in any layer, and the weights of the other
     pivots of edge (i, j) sum to 1 again. An edge without any pivot left gets no update from the attention.
     """
-    for layer in _layers(encoder):
+    for layer in layers_of(encoder):
         normed, parts = layer.project(edges)  # (B, n, n, dim), (B, n, n, 3 or 4, h, d)
-        weight = _weights(layer.attention, parts, removed)
+        weight = weights_of(layer.attention, parts[:, :, :, 0], parts[:, :, :, 1], removed)
         edges = layer.finish(edges, normed, _mix(layer.attention, parts, weight))
     return edges
 
 
-def _layers(encoder: EdgeTransformer) -> Iterator[EdgeTransformerLayer]:
+def layers_of(encoder: EdgeTransformer) -> Iterator[EdgeTransformerLayer]:
     """The layers in the order in which they run; those whose triangles are mixed in another way are refused."""
     require_steps(encoder, EdgeTransformer, "its layers")
     for depth in range(encoder.config.layers):
@@ -68,8 +69,11 @@ def _layers(encoder: EdgeTransformer) -> Iterator[EdgeTransformerLayer]:
         yield layer
 
 
-def _weights(attention: TriangularAttention, parts: Tensor, removed: Tensor | None) -> Tensor:
-    q, k = parts[:, :, :, 0], parts[:, :, :, 1]  # (B, n, n, h, d)
+def weights_of(attention: TriangularAttention, q: Tensor, k: Tensor, removed: Tensor | None = None) -> Tensor:
+    """The weights of all triangles of some edges (i, j), over all pivots l: (B, i, l, j, h).
+
+    q of edges (i, l), and k of edges (l, j), or of (i, j) for the attention ablation: (B, i, l, h, d), (B, l, j, h, d).
+    """
     pattern = "bilhd,bljhd->biljh" if attention.key == "lj" else "bilhd,bijhd->biljh"
     scores = torch.einsum(pattern, q, k) * q.shape[-1] ** -0.5
     if removed is None:
@@ -88,25 +92,26 @@ def _mix(attention: TriangularAttention, parts: Tensor, weights: Tensor) -> Tens
     return attention.output(mixed.flatten(-2))
 
 
-def _strengths(layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, parts: Tensor, weights: Tensor) -> Tensor:
-    """How much a triangle adds to the state of its edge: c / (c + x), (B, n, n, n).
+def strengths_of(
+    layer: EdgeTransformerLayer, edges: Tensor, normed: Tensor, v1: Tensor, v2: Tensor | None, weights: Tensor
+) -> Tensor:
+    """How much a triangle adds to the state of its edge: c / (c + x), (B, i, l, j).
 
     c is the norm of what the triangle adds, over all heads and after the output projection; x is the norm of the state
     that it is added to. A weight alone does not tell: its value may be small, and the weights of an edge sum to 1 even
-    if it has nothing to learn.
+    if it has nothing to learn. Given are the edges (i, j), and the values of some of their triangles.
     """
-    batch, n, _, dim = edges.shape
+    batch, n, ends, dim = edges.shape
     output = layer.attention.output
     nothing = None if is_plain(output, nn.Linear) else output(edges.new_zeros(dim))
-    base = (normed if layer.norm == "released" else edges).norm(dim=-1)  # (B, n, n)
-    rows = max(1, CHUNK // max(1, batch * n * n * dim))
-    _, _, v1, *v2 = parts.unbind(3)
+    base = (normed if layer.norm == "released" else edges).norm(dim=-1)  # (B, i, j)
+    rows = max(1, CHUNK // max(1, batch * v1.shape[2] * ends * dim))
     found = []
     for start in range(0, n, rows):
         row = slice(start, start + rows)
         values = v1[:, row, :, None]  # (B, i, l, 1, h, d)
-        if v2:
-            values = values * v2[0][:, None]  # (B, i, l, j, h, d)
+        if v2 is not None:
+            values = values * v2[:, None]  # (B, i, l, j, h, d)
         added = (weights[:, row, ..., None] * values).flatten(-2)
         added = added @ output.weight.T if nothing is None else output(added) - nothing  # (B, i, l, j, dim)
         length = added.norm(dim=-1)

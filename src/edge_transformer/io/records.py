@@ -26,7 +26,7 @@ from .files import locked
 Key = tuple[str, str, str, int]
 
 MAX_LINE_BYTES = 1 << 16  # a record has some hundred bytes: a longer line is another kind of file
-OVERALL = ("accuracy", "exact match", "MAE")  # scores of all test rows together
+OVERALL = ("accuracy", "exact match", "MAE", "AUC-PR", "MRR")  # scores of all test rows together
 UNBOUNDED_METRICS = {"loss", "perplexity", "seconds", "steps", "epochs", "parameters", "bytes", "mae", "rmse", "r2"}
 
 
@@ -183,12 +183,8 @@ def is_fraction(metric: str) -> bool:
 
 
 def shown_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Names and texts of scores, fractions in percent; beside an MAE, those of groups are in its units."""
-    numbers = any(name.split()[-1:] == ["MAE"] for name in scores)
-    return [
-        (name, f"{100 * value:.1f} %" if is_fraction(name) and not numbers else f"{value:.4g}")
-        for name, value in scores.items()
-    ]
+    """Names and texts of scores, fractions in percent."""
+    return [(name, f"{100 * value:.1f} %" if is_fraction(name) else f"{value:.4g}") for name, value in scores.items()]
 
 
 def is_validation(metric: str) -> bool:

@@ -121,19 +121,23 @@ class BiaffineLabelHead(nn.Module):
         return torch.cat([self.arcs(encoded.nodes), self.labels(encoded.nodes)], dim=-1)
 
 
+POOLS = ("mean", "attention", "max", "mean-max")
+
+
 class PooledHead(nn.Module):
     """One label for the whole graph: `[batch, labels]` logits from the edges' mean, plain or by attention, or maximum.
 
-    The maximum of every feature suits questions of whether a graph has something somewhere.
+    The maximum of every feature suits questions of whether a graph has something somewhere, the mean those of shares;
+    "mean-max" reads both.
     """
 
     def __init__(self, dim: int, labels: int, pool: str = "mean") -> None:
         super().__init__()
-        if pool not in ("mean", "attention", "max"):
-            raise ValueError(f"pool={pool!r} is not known; choose one of ['mean', 'attention', 'max']")
+        if pool not in POOLS:
+            raise ValueError(f"pool={pool!r} is not known; choose one of {list(POOLS)}")
         self.pool = pool
         self.score = nn.Linear(dim, 1) if pool == "attention" else None
-        self.classifier = nn.Linear(dim, labels)
+        self.classifier = nn.Linear(2 * dim if pool == "mean-max" else dim, labels)
 
     def forward(self, encoded: Encoded, node_mask: Tensor | None = None) -> Tensor:
         edges = encoded.edges.flatten(1, 2)  # (B, n*n, dim)
@@ -141,8 +145,10 @@ class PooledHead(nn.Module):
         if node_mask is not None:
             real = (node_mask[:, :, None] & node_mask[:, None, :]).flatten(1)  # (B, n*n)
             scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
-        if self.pool == "max":
-            hidden = scores[..., None] < 0  # padding
-            return self.classifier(edges.masked_fill(hidden, torch.finfo(edges.dtype).min).amax(1))
-        weights = scores.softmax(dim=1)  # equal scores give the mean
-        return self.classifier(torch.einsum("be,bed->bd", weights, edges))
+        pooled = []
+        if self.pool != "max":
+            pooled.append(torch.einsum("be,bed->bd", scores.softmax(dim=1), edges))  # equal scores give the mean
+        if self.pool.endswith("max"):
+            padding = scores[..., None] < 0
+            pooled.append(edges.masked_fill(padding, torch.finfo(edges.dtype).min).amax(1))
+        return self.classifier(torch.cat(pooled, dim=-1))

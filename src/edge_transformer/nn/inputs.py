@@ -20,18 +20,34 @@ class LabelledGraphInput(nn.Module):
 
     `labels` counts the real labels, numbered from 1; 0 is the null label of absent edges and self-edges. A node's
     labels and features are those of its self-edge. With `inverse_edges` the way back along an edge has labels of its
-    own, unless the graph has an edge there, and so have self-edges.
+    own, unless the graph has an edge there, and so have self-edges. With `distances` every pair also knows how many
+    edges apart it is, walked in any direction, up to that number; the first `relations` labels, by default all, are
+    those of edges that can be walked.
     """
 
     def __init__(
-        self, labels: int, dim: int, *, inverse_edges: bool = False, node_features: int = 0, edge_features: int = 0
+        self,
+        labels: int,
+        dim: int,
+        *,
+        inverse_edges: bool = False,
+        distances: int = 0,
+        relations: int | None = None,
+        node_features: int = 0,
+        edge_features: int = 0,
     ) -> None:
         super().__init__()
+        if distances < 0:
+            raise ValueError(f"distances must not be negative, but is {distances}")
         self.labels, self.inverse_edges = labels, inverse_edges
+        self.relations = labels if relations is None else relations
         self.embedding = nn.Embedding(2 * labels + 2 if inverse_edges else labels + 1, dim)
         nn.init.xavier_uniform_(self.embedding.weight)
         self.node_features = nn.Linear(node_features, dim) if node_features else None
         self.edge_features = nn.Linear(edge_features, dim, bias=False) if edge_features else None
+        self.distances = nn.Embedding(distances + 1, dim) if distances else None
+        if self.distances is not None:
+            nn.init.xavier_uniform_(self.distances.weight)
 
     def forward(
         self, labels: Tensor, node_features: Tensor | None = None, edge_features: Tensor | None = None
@@ -44,6 +60,7 @@ class LabelledGraphInput(nn.Module):
             raise ValueError(
                 f"labels must be [batch, n, n] or [batch, n, n, m], but their shape is {list(labels.shape)}"
             )
+        apart = None if self.distances is None else self.distances(self._distance_numbers(labels))  # (B, n, n, dim)
         if self.inverse_edges:
             labels = self._with_inverse(labels)
         edges = self.embedding(labels)  # (B, n, n, dim) or (B, n, n, m, dim)
@@ -52,6 +69,8 @@ class LabelledGraphInput(nn.Module):
             first = torch.arange(labels.shape[3], device=labels.device) == 0
             used = told | (first & ~told.any(-1, keepdim=True))  # a pair without labels has the null label once
             edges = (edges * used[..., None]).sum(3)
+        if apart is not None:
+            edges = edges + apart
         if (node_features is None) != (self.node_features is None) or (edge_features is None) != (
             self.edge_features is None
         ):
@@ -62,6 +81,20 @@ class LabelledGraphInput(nn.Module):
             itself = torch.eye(labels.shape[1], dtype=edges.dtype, device=edges.device)[..., None]  # (n, n, 1)
             edges = edges + itself * self.node_features(node_features)[:, :, None]
         return edges
+
+    def _distance_numbers(self, labels: Tensor) -> Tensor:
+        """How many edges apart two nodes are: `[batch, n, n]`; the largest number also says that no edges join them."""
+        assert self.distances is not None
+        walked = (labels != NULL_LABEL) & (labels <= self.relations)
+        walked = walked if labels.dim() == 3 else walked.any(-1)
+        itself = torch.eye(labels.shape[1], device=labels.device)  # (n, n)
+        steps = (walked | walked.transpose(1, 2)).float().add(itself).clamp(max=1)  # (B, n, n)
+        within = itself.expand_as(steps)  # 1 where two nodes are at most as many edges apart as were walked
+        distance = 1 - within
+        for _ in range(self.distances.num_embeddings - 2):
+            within = (within @ steps).clamp(max=1)
+            distance = distance + 1 - within
+        return distance.long()
 
     def _with_inverse(self, labels: Tensor) -> Tensor:
         back = labels.transpose(1, 2)

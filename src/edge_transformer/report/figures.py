@@ -21,6 +21,8 @@ def figures_of(table: ResultTable) -> dict[str, Figure]:
     A model has one colour in all of them. Where all scores are near zero there is no figure.
     """
     ours = list(table.presets.values())
+    if table.about.get("figures") is False:
+        return {}
     if table.axis:
         families = _families([row for row in ours if _points(row)])
         return {what: _curves(table, what, rows) for what, rows in families.items() if rows and _tell(rows)}

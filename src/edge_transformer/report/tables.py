@@ -265,13 +265,10 @@ def _kind_of_data(record: Record) -> dict[str, Any]:
     """What the runs of one table have in common: the files, and the settings that are texts, such as train_k or split.
 
     Numbers and switches, such as how many rows are held out, come with the preset and may differ from row to row; so do
-    the rows that a run is validated on, which no model learns from.
+    the rows that a run is validated on, which no model learns from, and what paper.yaml says to ignore.
     """
-    return {
-        name: value
-        for name, value in record.data.items()
-        if name not in ("name", "valid_fingerprint") and isinstance(value, str | list)
-    }
+    ignored = ("name", "valid_fingerprint", *_about(*_place(record)).get("ignored", ()))
+    return {name: value for name, value in record.data.items() if name not in ignored and isinstance(value, str | list)}
 
 
 def _place(record: Record) -> tuple[str, str]:
@@ -281,11 +278,12 @@ def _place(record: Record) -> tuple[str, str]:
         return str(value).replace(" ", "").lower()
 
     places = []
+    known = {**record.data, "preset": record.preset}
     for page, benchmark in paper()["benchmarks"].items():
         for name, setting in benchmark["settings"].items():
             wanted = {"tested": None, **setting["match"]}  # models tested elsewhere are other results
-            if benchmark["task"] == record.task and all(
-                squeezed(record.data.get(key)) == squeezed(value) for key, value in wanted.items()
+            if setting.get("task", benchmark["task"]) == record.task and all(
+                squeezed(known.get(key)) == squeezed(value) for key, value in wanted.items()
             ):
                 places.append((len(wanted), page, name))
     if places:

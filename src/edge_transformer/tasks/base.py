@@ -146,6 +146,7 @@ class DataFacts:
     most_edges: int = 0  # of a training row
     composes: bool = False  # whether rows are chains whose answers label edges too, so that longer rows can be made
     genders: bool = False  # whether the rows of families say who is male and female
+    numbers: bool = False  # whether the answers are numbers
 
 
 class TaskData(ABC):
@@ -157,6 +158,7 @@ class TaskData(ABC):
 
     Settings: ClassVar[type] = NoOptions  # a frozen dataclass, the `data:` section of a preset
     reading_settings: ClassVar[tuple[str, ...]] = ()  # those that also apply when a trained model is scored elsewhere
+    scores_need_training: ClassVar[bool] = False  # whether training rows are needed to score others: a graph's facts
     folder: Path | None = None  # absolute path of the files; None for rows in memory
     given: str = ""  # the folder as the user gave it
     about: Mapping[str, Any] = MappingProxyType({})  # name and fingerprint of the rows
@@ -343,6 +345,7 @@ _PLACES = {
     "graphs": (".graphs.data:GraphData", ".graphs.model:GraphParser"),
     "trees": (".trees.data:TreeData", ".trees.model:TreeParser"),
     "seq2seq": (".seq2seq.data:Seq2SeqData", ".seq2seq.model:Translator"),
+    "links": (".links.data:LinkData", ".links.model:LinkModel"),
 }
 _TASKS: dict[str, Task] = {}
 

@@ -184,7 +184,7 @@ def number_scores(
     groups: Sequence[str] | None = None,
     mean_of_training: float | None = None,
 ) -> Scores:
-    """Score one number a row: "MAE", "RMSE" and "R2", then the MAE of each group; errors in the units of the target.
+    """Score one number a row: "MAE", "RMSE" and "R2", then each group's, as in "n=5 MAE"; errors in the target's units.
 
     R2 is 1 - sum of squared errors / sum of squared differences of targets from their mean. It is left out where the
     targets are all equal.
@@ -233,7 +233,7 @@ def number_scores(
         "groups": by_group,
     }
     overall = _known({"MAE": mae, "RMSE": rmse, "R2": r2})
-    return Scores(overall | {name: each["mae"] for name, each in by_group.items()}, details)
+    return Scores(overall | {f"{name} MAE": each["mae"] for name, each in by_group.items()}, details)
 
 
 def wilson(right: int, rows: int) -> list[float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import UserError
@@ -22,6 +23,7 @@ LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
 EVALUATIONS = 25  # of the validation rows
 MOST_EDGES = 10  # of an augmented row
+DISTANCES = 6  # for questions that name no pair, which are learned many times faster where pairs know how far they are
 
 
 def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
@@ -38,45 +40,84 @@ def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, TaskData, l
     assert facts is not None, "the data of these tasks know their facts"
     if first.overrides.get("data.augmented") == 0:
         facts = replace(facts, composes=False)
-    values, reasons = fitted_settings(first.task, facts)
+    values = fitted_settings(first.task, facts, first.overrides)
     run = RunConfig.of(first.task, FITTED, values, first.overrides, first.seed)
-    return run, data.with_settings(run.data_settings, run.seed), reasons
+    return run, data.with_settings(run.data_settings, run.seed), reasons(run, facts)
 
 
-def fitted_settings(task: str, facts: DataFacts) -> tuple[dict[str, Any], list[str]]:
-    """Settings for data with these facts, and the reasons, in three lines."""
-    small = facts.rows < MANY_ROWS
-    dim = 64 if small else 128
-    layers = min(8, max(5, 2 * facts.longest))
-    batch = min(100, max(16, facts.rows // 30))
-    epochs = max(LEAST_EPOCHS, math.ceil(LEAST_STEPS * batch / facts.rows))
-    epoch = math.ceil(facts.rows * (2 if facts.composes else 1) / batch)  # augmented rows count too
-    model = {
+def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Settings for data with these facts; some follow from others that the user has `given`, by dotted name."""
+    # Few rows from which longer ones can be made: the validation rows, no longer than those of training, are answered
+    # long before longer questions are. So the model is large and every step is taken.
+    few_stories = facts.composes and facts.rows < MANY_ROWS
+    batch = int(given.get("train.batch_size", min(100, max(16, facts.rows // (10 if few_stories else 30)))))
+    rows = 2 * facts.rows if few_stories else facts.rows
+    epochs = int(given.get("train.epochs", max(LEAST_EPOCHS, math.ceil(LEAST_STEPS * batch / rows))))
+    model: dict[str, Any] = {
         "kind": "edge",
-        "dim": dim,
+        "dim": 64 if facts.rows < MANY_ROWS and not few_stories else 128,
         "heads": 4,
-        "layers": layers,
+        "layers": min(8, max(5, 2 * facts.longest)),
         "min_layers": 3,
         "dropout": 0.2,
         "attention_bias": False,
         "inverse_edges": True,
     }
-    train = _train(epochs, batch, max(1, epochs // EVALUATIONS))
+    if task != "relations":
+        model["distances"] = DISTANCES
+    if task == "graph-labels":
+        model |= {"pool": "mean-max", "dropout": 0.1}  # what is somewhere in the graph, and how much of it
     of_data = dict(_DATA)
-    longer = min(MOST_EDGES, 2 * facts.most_edges)
     if facts.composes:
+        longer = min(MOST_EDGES, 2 * facts.most_edges)
         of_data |= {"augmented": 1.0, "augmented_k": longer, "augmented_returns": 0.4 if facts.genders else 0.0}
-    more = f", as many longer rows made of them (up to {longer} edges)" if facts.composes else ""
-    held_out = f"; {facts.valid_rows:,} validation rows" if facts.valid_rows else "; no validation rows"
-    reasons = [
-        f"data: {facts.rows:,} training rows of {facts.mean_size:.0f} nodes on average, {facts.labels} labels, "
-        f"{facts.classes} answers{more}{held_out}",
-        f"model: dim {dim} for {'fewer' if small else 'more'} than {MANY_ROWS:,} rows, {layers} layers for questions "
-        f"over {facts.longest} edge{'s' * (facts.longest != 1)}, inverse edges, dropout 0.2 (--set model.dim=...)",
-        f"training: up to {epochs} epochs of {epoch} batches of {batch}, at most {MINUTES:g} minutes (--minutes), the "
-        f"best weights on validation rows; it stops when they no longer improve (--set train.patience=...)",
+    train = _train(epochs, batch, max(1, epochs // EVALUATIONS))
+    if few_stories:
+        train["patience"] = None
+    return {"task": task, "model": model, "train": train, "data": of_data}
+
+
+def reasons(run: RunConfig, facts: DataFacts) -> list[str]:
+    """What was chosen, why, and how to change it, in three lines; what the user has set stands without a reason."""
+    model, train, of_data = run.settings["model"], run.train, run.settings["data"]
+
+    def because(name: str, reason: str) -> str:
+        return "" if name in run.overrides else f" {reason}"
+
+    asked = "numbers as answers" if facts.numbers else _count(facts.classes, "answer")
+    augmented = of_data["augmented"]
+    longer = {0: "", 1: ", as many longer rows made of them"}.get(
+        augmented, f", {augmented:g} longer rows made of each"
+    )
+    up_to = f" (up to {of_data['augmented_k']} edges)" if augmented else ""
+    held_out = _count(facts.valid_rows, "validation row") if facts.valid_rows else "no validation rows"
+    epoch = math.ceil(facts.rows * (1 + augmented) / train.batch_size)
+    more = [", inverse edges"] * bool(model.get("inverse_edges")) + [", distances"] * bool(model.get("distances"))
+    over = f"for questions over {_count(facts.longest, 'edge')}"
+    size = f"for {'fewer' if facts.rows < MANY_ROWS else 'more'} than {MANY_ROWS:,} rows"
+    if facts.composes:
+        size = "for answers that are made of edges"
+    minutes = "" if train.minutes is None else f", at most {_count(train.minutes, 'minute')} (--minutes)"
+    ends = "; no rows say which weights are best: it keeps the last"
+    if facts.valid_rows:
+        ends = ", the best weights on validation rows" if train.keep == "best" else ", the last weights"
+        if train.patience is not None:
+            ends += "; it stops when they no longer improve (--set train.patience=...)"
+    return [
+        f"data: {_count(facts.rows, 'training row')} of {facts.mean_size:.0f} nodes on average, "
+        f"{_count(facts.labels, 'label')}, {asked}{longer}{up_to}; {held_out}",
+        f"model: dim {model['dim']}{because('model.dim', size)}, {_count(model['layers'], 'layer')}"
+        f"{because('model.layers', over)}{''.join(more)}, "
+        f"dropout {model['dropout']} (--set model.dim=...)",
+        f"training: up to {_count(train.epochs, 'epoch')} of {_count(epoch, 'batch')} of {train.batch_size}"
+        f"{minutes}{ends}",
     ]
-    return {"task": task, "model": model, "train": train, "data": of_data}, reasons
+
+
+def _count(number: float, what: str) -> str:
+    """A number of things, such as "1 row" or "2 batches"."""
+    plural = "es" if what.endswith("tch") else "s"
+    return f"{number:,g} {what}{plural * (number != 1)}" if number < 1e6 else f"{number:,.0f} {what}s"
 
 
 _DATA = {"valid_share": 0.1}
@@ -99,15 +140,17 @@ def _train(epochs: int, batch_size: int, evaluate_every: int) -> dict[str, Any]:
 def what_limited(trainer: Trainer) -> str | None:
     """What kept a finished run from a better score: time, data or the model; None where nobody can say."""
     chosen, history = trainer.best.chosen, trainer.history
-    if not chosen or not history:
-        return None
-    score, loss = chosen["score"], history[-1]["loss"]
     if trainer.stopped_by == "minutes":
         done = trainer.total_steps / trainer.planned_steps
         minutes = trainer.config.minutes
         return f"limited by time: {done:.0%} of the planned steps in {minutes:g} minutes; try more (--minutes)"
+    if not chosen or not history:
+        return None
+    score, loss = chosen["score"], history[-1]["loss"]
     if score >= 0.995:
         return "limited by nothing that the validation rows show: it answers them right"
+    if not trainer.stopped_by and trainer.best.waited(len(history)) <= 1:
+        return "limited by time: it still got better when its epochs ended; try more (--set train.epochs=...)"
     if loss < 0.5 * chosen["loss"]:
         return (
             "limited by data: it knows its training rows better than the validation rows "
@@ -117,3 +160,20 @@ def what_limited(trainer: Trainer) -> str | None:
         "limited by the model: it does not know its training rows much better than the validation rows "
         f"(loss {loss:.3f} and {chosen['loss']:.3f}); try a larger one (--set model.dim=...), or tell more in the rows"
     )
+
+
+def beside_baseline(scores: Mapping[str, float]) -> str | None:
+    """What answering without looking would score, in a line; None where the scores do not say."""
+    details: Mapping[str, Any] = next(iter(getattr(scores, "details", {}).values()), {})
+    if (usual := details.get("baseline")) is not None:
+        better = details["mae"] < usual["mae"]
+        text = f"always answering the training mean, {usual['answer']:.4g}, has an MAE of {usual['mae']:.4g}"
+    elif (share := details.get("majority")) is not None:
+        several = details["kind"] == "several"
+        score, low = details["exact_match" if several else "accuracy"], details["interval"][0]
+        better = low > share or score == 1
+        what, name = ("answers", "an exact match") if several else ("answer", "an accuracy")
+        text = f"always giving the most frequent {what} of training has {name} of {100 * share:.1f}"
+    else:
+        return None
+    return f"baseline: {text}" + ("" if better else "; the model is not clearly better")

@@ -134,7 +134,7 @@ class _Reader:
             if isinstance(about, dict):
                 check_fields(about, ("labels", "features"), *self._place)
                 of_node, numbers = about.get("labels"), about.get("features")
-            elif _is_number(about) or (isinstance(about, list | tuple) and about and all(map(_is_number, about))):
+            elif is_number(about) or (isinstance(about, list | tuple) and about and all(map(is_number, about))):
                 of_node, numbers = None, about
             else:
                 of_node, numbers = about, None
@@ -191,7 +191,7 @@ class _Reader:
         return list(dict.fromkeys(absent))
 
     def _number(self, node: Any, where: Any) -> int:
-        name = _name(node)
+        name = node_name(node)
         if name is None:
             raise self._error(where, "nodes that are texts or whole numbers")
         return self.numbers.setdefault(name, len(self.numbers))
@@ -205,7 +205,7 @@ class _Reader:
 
     def _features(self, given: Any, where: Any) -> tuple[float, ...]:
         numbers = given if isinstance(given, list | tuple) else [given]
-        if not numbers or not all(_is_number(number) for number in numbers):
+        if not numbers or not all(is_number(number) for number in numbers):
             raise self._error(where, "features that are numbers, finite ones: one, or a list of them")
         return tuple(map(float, numbers))
 
@@ -291,7 +291,7 @@ class _Reader:
             return UNKNOWN_TARGET
         if isinstance(given, str) and given:
             return given
-        if _is_number(given):
+        if is_number(given):
             return float(given)
         if isinstance(given, list | tuple) and all(isinstance(label, str) and label for label in given):
             return tuple(dict.fromkeys(given))
@@ -303,7 +303,7 @@ class _Reader:
         return self._known_node(pair[0], where), self._known_node(pair[1], where)
 
     def _known_node(self, node: Any, where: Any) -> int:
-        name = _name(node)
+        name = node_name(node)
         number = None if name is None else self.numbers.get(name)
         if number is None:
             named = ", ".join([*self.numbers][:20]) + (", ..." if len(self.numbers) > 20 else "")
@@ -320,7 +320,7 @@ class _Reader:
         return DataError(*self._place, shown(found), expected)
 
 
-def _name(node: Any) -> str | None:
+def node_name(node: Any) -> str | None:
     """The name of a node; None of what cannot be one."""
     if isinstance(node, bool) or not isinstance(node, str | int):
         return None
@@ -330,7 +330,7 @@ def _name(node: Any) -> str | None:
         return None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from ...errors import UserError, no_folder
 from ...io.files import fingerprint
-from ...io.streams import counted, open_text
+from ...io.streams import counted, open_text, read_json_lines
 from .clutrr import clutrr_files, read_clutrr, read_stories
 from .fields import graph_from_json, read_graph_lines
 from .rows import SPLIT_PATTERNS, RelationRows, Story
 from .stream import MOST_VALID, STREAM_ROWS, StreamedStories, count_rows
 from .table_rows import csv_files, read_csv_split
+from .tables import open_csv
 
 
 def read_folder(
@@ -57,6 +58,27 @@ def read_folder(
             raise UserError(f"{folder}: found no rows in {where}; expected at least one labelled graph")
     read = RelationRows.of_files(folder, files, rows)
     return read if streamed is None else replace(read, train=streamed)
+
+
+def asks_of(folder: str | Path) -> str:
+    """What the rows of a folder ask for, by the first of them: "pairs", "nodes" or "graph"."""
+    tables = csv_files(folder)
+    if tables:
+        files = next(iter(tables.values()))
+        if "queries" not in files:
+            return "pairs"
+        with open_csv(files["queries"]) as queries:
+            columns = queries.columns
+        return "nodes" if "node" in columns else "pairs" if "from" in columns else "graph"
+    files_of = graph_files(folder, training=False, testing=False)
+    for path in (path for paths in files_of.values() for path in paths if path.suffix == ".jsonl"):
+        with open_text(path) as lines:
+            _, row = next(read_json_lines(lines, path), (0, None))
+        if isinstance(row, dict) and "query" not in row and "target" in row:
+            return "nodes" if isinstance(row["target"], dict) else "graph"
+        if row is not None:
+            break
+    return "pairs"
 
 
 def read_valid(

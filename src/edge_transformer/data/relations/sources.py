@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import UserError
 from . import values
+from .fields import MAX_NODES
 from .table_rows import TABLES, csv_files, named_nodes, read_csv_split, rows_from_csv, rows_from_frames
 from .values import Where
 
@@ -228,13 +229,22 @@ def row_from_pyg(data: Any, task: str | None = None, *, mask: str | None = None)
         task: "relations", "graph-labels" or "node-labels", where a graph has targets of several kinds.
         mask: the attribute that says which nodes have a target, such as "train_mask".
     """
+    _refuse_sparse(data, Where("data"))
     return _pyg_row(data, task, Where("data"), _has_one_hot_edges([data]), mask)
 
 
 def _pyg_rows(graphs: Sequence[Any], task: str | None) -> list[dict[str, Any]]:
     """All graphs read alike: edges are one-hot in all of them or in none."""
+    for number, data in enumerate(graphs):
+        _refuse_sparse(data, Where(f"data[{number}]"))
     one_hot = _has_one_hot_edges(graphs)
     return [_pyg_row(data, task, Where(f"data[{number}]"), one_hot, None) for number, data in enumerate(graphs)]
+
+
+def _refuse_sparse(data: Any, where: Where) -> None:
+    for name in ("x", "edge_index", "edge_type", "edge_attr", "y", "edge_label", "edge_label_index"):
+        if getattr(getattr(data, name, None), "is_sparse", False):
+            raise where.fail(f"{name} as a sparse tensor", "a dense one, as its to_dense()")
 
 
 def _has_one_hot_edges(graphs: Iterable[Any]) -> bool:
@@ -250,14 +260,14 @@ def _has_one_hot_edges(graphs: Iterable[Any]) -> bool:
 def _pyg_row(data: Any, task: str | None, where: Where, one_hot: bool, mask: str | None) -> dict[str, Any]:
     if hasattr(data, "node_types"):
         raise where.fail(f"a {type(data).__name__}, with several types of nodes", "a Data; see to_homogeneous()")
-    if getattr(data, "edge_index", None) is None or not hasattr(data, "num_nodes"):
+    if getattr(data, "edge_index", None) is None or not hasattr(type(data), "num_nodes"):
         found = f"a {type(data).__name__} without edge_index"
         raise where.fail(
             found, "a Data of PyTorch Geometric; without edges, it has torch.empty(2, 0, dtype=torch.long)"
         )
     if getattr(data, "ptr", None) is not None:
         raise where.fail("a Batch of several graphs", "one graph; see to_data_list()")
-    size = int(data.num_nodes or 0)
+    size = _pyg_size(data, where)
     pairs = _pairs(data.edge_index, size, where, "edge_index")
     labels, features = _pyg_edges(data, len(pairs), where, one_hot)
     told: dict[str, tuple[list[str], list[int | float] | None]] = {str(node): ([], None) for node in range(size)}
@@ -274,6 +284,17 @@ def _pyg_row(data: Any, task: str | None, where: Where, one_hot: bool, mask: str
         for edge, numbers in zip(row["edges"], features, strict=True):
             edge.append(numbers)
     return {**row, **_pyg_targets(data, size, task, where, mask)}
+
+
+def _pyg_size(data: Any, where: Where) -> int:
+    """The number of nodes, which the library works out from other attributes where nobody has set it."""
+    try:
+        size = 0 if data.num_nodes is None else values.plain(data.num_nodes, where, "num_nodes")
+    except (AttributeError, IndexError, RuntimeError, TypeError) as error:
+        raise where.fail(f"no num_nodes ({error})", "a graph that knows how many nodes it has") from error
+    if type(size) is not int or not 0 <= size <= MAX_NODES:
+        raise where.fail_at("num_nodes", size, f"a whole number up to {MAX_NODES}")
+    return size
 
 
 def _pyg_edges(data: Any, count: int, where: Where, one_hot: bool) -> tuple[list[str], list[list[int | float]] | None]:
@@ -304,12 +325,16 @@ def _pyg_targets(data: Any, size: int, task: str | None, where: Where, mask: str
         return {**row, "target": targets[0] if alone else targets}
     if y is None:
         return {}
-    count = y.numel() if hasattr(y, "numel") else 1 if isinstance(y, int | float) else len(y)
+    count = 1 if isinstance(y, int | float) else len(y) if isinstance(y, list | tuple) else getattr(y, "size", None)
+    count = y.numel() if hasattr(y, "numel") else count
+    if not isinstance(count, int):
+        raise where.fail_at("y", y, "a tensor")
     if count == 1 and task != "node-labels":
         return {"target": _targets(y, 1, where, "y")[0]}
     if count != size or (getattr(y, "ndim", 1) == 2 and y.shape[1] != 1):
         shape = list(getattr(y, "shape", [count]))
-        raise where.fail(f"y of the shape {shape}", f"one element for the graph, or one for each of {size} nodes")
+        nodes = f"one for each of {size} nodes (num_nodes says how many, where some have no edges)"
+        raise where.fail(f"y of the shape {shape}", f"one element for the graph, or {nodes}")
     kept = _mask(data, mask, size, where)
     targets = _targets(y, size, where, "y")
     return {"target": {str(node): target for node, target in enumerate(targets) if kept[node]}}
@@ -366,6 +391,5 @@ def _only(cells: list[Any], where: Where, field: str) -> str:
 
 
 def _is_whole(tensor: Any) -> bool:
-    """Whether a tensor has whole numbers: of neither floats nor truth values."""
-    kind = getattr(tensor, "dtype", None)
-    return kind is not None and not (kind.is_floating_point or kind.is_complex or str(kind) == "torch.bool")
+    """Whether a tensor, or an array of NumPy, has whole numbers: neither floats nor truth values."""
+    return str(getattr(tensor, "dtype", "")).removeprefix("torch.").startswith(("int", "uint"))

@@ -78,6 +78,11 @@ class StreamedStories:
     def __len__(self) -> int:
         return self.starts[-1]
 
+    def __iter__(self) -> Iterator[Story]:
+        """All training rows, in the order of the files."""
+        for block in range(len(self._blocks)):
+            yield from self.stories(block)
+
     def _is_held_out(self, story: Story) -> bool:
         """By the graph alone, so that equal graphs stay together."""
         if not self._held_out_share:

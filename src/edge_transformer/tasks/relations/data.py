@@ -38,6 +38,7 @@ from .model import (
 )
 
 MOST_AUGMENTED = 100
+TRAIN_EDGES = 50_000  # pairs of nodes computed at once in training; a step adds up the losses of its parts
 FEWEST_VALID = 30  # rows of a validation part that is split off
 MOST_GROUPS = 10  # groups of sizes in scores
 TEST, VALID = "test", "valid"
@@ -107,6 +108,8 @@ class RelationData(TaskData):
         self._by_length = self.Model.asks == "pairs" and is_of_families(self.schema.relations)
         for name, rows in self._splits.items():
             self._splits[name] = sorted(rows, key=lambda story: story.k if self._by_length else story.size)
+        if model is not None:
+            self._require_memory_to_score(model.settings)
         self._split_off = self._splits.get(VALID) if split_off else None
         self._tables = {name: self._tabulate(rows) for name, rows in self._splits.items()}
         self._asked = 0 if model else round(settings.augmented * len(self._train))
@@ -218,10 +221,11 @@ class RelationData(TaskData):
 
     def identity(self) -> dict[str, Any]:
         lengths = sorted(self._streamed.lengths if self._streamed else {story.k for story in self._train})
+        told = self._by_length or self._settings.train_k is not None  # else it would vary with the rows split off
         return {
             "name": self._data.name,
             "fingerprint": self._data.fingerprint,
-            "train_k": ",".join(map(str, lengths)),
+            **({"train_k": ",".join(map(str, lengths))} if told else {}),
             "train_rows": self.train_rows,
             "held_out": self._settings.held_out,
             **({"corpus": self._data.corpus} if self._data.corpus and is_of_families(self.relations) else {}),
@@ -245,6 +249,7 @@ class RelationData(TaskData):
             most_edges=max(story.k for story in sample),
             composes=self._streamed is None and self.Model.asks == "pairs" and composes(self._train),
             genders=any(story.genders for story in sample),
+            numbers=self.schema.kind == "number",
         )
 
     def with_settings(self, settings: RelationSettings, seed: int) -> Self:
@@ -278,7 +283,13 @@ class RelationData(TaskData):
     def new_model(self, settings: Mapping[str, Any]) -> LabelledGraphModel:
         largest = self._streamed.largest if self._streamed else max(map(_size, self._train))
         require_memory(largest, settings, training=True)
+        self._require_memory_to_score(settings)
         return self.Model(settings, self.schema)
+
+    def _require_memory_to_score(self, settings: Mapping[str, Any]) -> None:
+        """Refuse rows to score that are too large, before any time is spent."""
+        sizes = [story.size for rows in self._splits.values() for story in rows]
+        require_memory(max(sizes, default=1), settings)
 
     def shuffled(self, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
         if self._streamed is None:
@@ -288,7 +299,7 @@ class RelationData(TaskData):
 
     def batches(self, rows: Tensor) -> Iterator[GraphBatch]:
         if self._streamed is None:
-            yield from self._table.batches(rows, merge_equal=self._settings.merge_equal)
+            yield from self._table.batches(rows, TRAIN_EDGES, merge_equal=self._settings.merge_equal)
             return
         blocks = torch.searchsorted(torch.tensor(self._streamed.starts), rows, right=True) - 1
         for window in dict.fromkeys(self._window_of[block] for block in blocks.unique().tolist()):
@@ -297,7 +308,7 @@ class RelationData(TaskData):
             of_block = blocks[inside]
             place = starts[torch.searchsorted(torch.tensor(window), of_block)]
             within = rows[inside] - torch.tensor(self._streamed.starts)[of_block] + place
-            yield from table.batches(within, merge_equal=self._settings.merge_equal)
+            yield from table.batches(within, TRAIN_EDGES, merge_equal=self._settings.merge_equal)
 
     def loss(self, model: nn.Module, batch: GraphBatch, device: torch.device) -> Tensor:
         """Each row counts once: the mean over its questions."""
@@ -411,8 +422,8 @@ class RelationData(TaskData):
                 most = None if usual is None else torch.tensor([name in usual for name in self.answers])
                 names = list(self.answers)
                 scores = several_scores(logits, targets, names, groups, majority=most, unknown=unknown)
-                # Where most pairs have no label, exact match says little.
-                scores = Scores({"micro F1": scores.pop("micro F1"), **scores}, details=scores.details)
+                # Where most pairs have no label, exact match says little. No label told and none answered is right.
+                scores = Scores({"micro F1": scores.pop("micro F1", 1.0), **scores}, details=scores.details)
             else:
                 majority = self.answers.number(str(usual))
                 scores = label_scores(logits, targets, list(self.answers), groups, majority=majority)

@@ -17,8 +17,9 @@ from ...data.relations.table import GraphBatch, GraphTable
 from ...data.tensors import Vocab
 from ...errors import UserError
 from ...io.process import free_memory
+from ...io.settings import require_choice
 from ...io.streams import answered, never
-from ...nn.heads import PooledHead, QueryEdgeHead
+from ...nn.heads import POOLS, PooledHead, QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
 from ...nn.plain import require_steps
 from ..base import TaskModel, answering, build_encoder, model_options, require_list
@@ -32,19 +33,35 @@ class RelationOptions:
     """Settings of a model of labelled graphs besides those of its encoder."""
 
     inverse_edges: bool = False  # inverse edges and self-edges have labels of their own
+    distances: int = 0  # pairs know how many edges apart they are, up to this number; 0: they do not
+
+    def __post_init__(self) -> None:
+        if self.distances < 0:
+            raise ValueError(f"distances must not be negative, but is {self.distances}")
+
+
+@dataclass(frozen=True)
+class GraphLabelOptions(RelationOptions):
+    """Settings of a model of labels of whole graphs besides those of its encoder."""
+
+    pool: str = "attention"  # how the states of all pairs become one: "mean" | "attention" | "max" | "mean-max"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice(self, "pool", POOLS)
 
 
 class LabelledGraphModel(TaskModel):
     """What the models of labelled graphs share; `asks` says what they answer for."""
 
-    Options = RelationOptions
+    Options: ClassVar[type[RelationOptions]] = RelationOptions
     asks: ClassVar[str] = "pairs"  # of data.relations.fields: "pairs", "nodes" or "graph"
 
     def __init__(self, settings: Mapping[str, Any], schema: Schema, temperature: float = 1.0) -> None:
         super().__init__()
         self.settings, self.schema, self.temperature = dict(settings), schema, temperature
-        self.options = model_options(settings, RelationOptions)
-        self.encoder = build_encoder(settings, RelationOptions)
+        self.options = model_options(settings, self.Options)
+        self.encoder = build_encoder(settings, self.Options)
         nodes, edges = (
             0 if scale is None else len(scale.mean) for scale in (schema.node_features, schema.edge_features)
         )
@@ -52,12 +69,14 @@ class LabelledGraphModel(TaskModel):
             schema.labels,
             self.encoder.config.dim,
             inverse_edges=self.options.inverse_edges,
+            distances=self.options.distances,
+            relations=len(schema.relations),
             node_features=nodes,
             edge_features=edges,
         )
         self.head: QueryEdgeHead | PooledHead
-        if self.asks == "graph":
-            self.head = PooledHead(self.encoder.config.dim, schema.outputs, pool="attention")
+        if isinstance(self.options, GraphLabelOptions):
+            self.head = PooledHead(self.encoder.config.dim, schema.outputs, pool=self.options.pool)
         else:
             self.head = QueryEdgeHead(self.encoder.read_dim, schema.outputs)
 
@@ -214,6 +233,7 @@ class NodeLabelModel(LabelledGraphModel):
 class GraphLabelModel(LabelledGraphModel):
     """Labelled graph in, a label for the whole graph out."""
 
+    Options = GraphLabelOptions
     task, asks = "graph-labels", "graph"
 
 

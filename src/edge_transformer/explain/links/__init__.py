@@ -1,0 +1,1 @@
+"""Explanations of predicted links: the known facts behind them, and the triangles that join these."""

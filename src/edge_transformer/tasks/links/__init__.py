@@ -1,0 +1,1 @@
+"""Missing links of whole knowledge graphs."""
