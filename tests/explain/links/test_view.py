@@ -31,9 +31,13 @@ def test_a_link_stands_as_the_model_predicts(settings: dict[str, Any]) -> None:
         standing = View(model, link, asked).standing()
         unknown = [each for each in answer["candidates"] if not each["known"]]
         [rank] = [place for place, each in enumerate(unknown, start=1) if each[asked] == ASKED[asked]]
-        chances.append(unknown[rank - 1]["probability"] / sum(each["probability"] for each in unknown))
+        of = unknown[rank - 1]["probability"]
+        chances.append(of / sum(each["probability"] for each in unknown))
         assert standing.probability == pytest.approx(chances[-1], rel=1e-3)
-        assert standing.ranks == (rank,)
+        like = [
+            place for place, each in enumerate(unknown, start=1) if each["probability"] == pytest.approx(of, abs=2e-6)
+        ]
+        assert standing.ranks[0] in like  # nodes in like places of the graph differ by rounding alone
     assert View(model, link).standing().probability == pytest.approx((chances[0] * chances[1]) ** 0.5, rel=1e-3)
 
 

@@ -19,7 +19,9 @@ from ...data.tensors import Vocab
 from ...errors import UserError
 from ...io.settings import require_fraction
 from ..base import Progress, TaskData, TaskModel, in_full
+from ..calibration import fit_temperature
 from ..scores import Scores
+from .chances import fit_chances
 from .graph import Named
 from .model import NODES_A_CANDIDATE, LinkModel, on_device, require_memory
 from .scores import average_precision, ranking_scores, ranks, sample_negatives, sampled_ranks
@@ -282,6 +284,28 @@ class LinkData(TaskData):
     def choice(self, scores: Mapping[str, float]) -> tuple[float, float] | None:
         found = [value for name, value in scores.items() if name.startswith(f"{VALID} ") and name != "valid loss"]
         return (found[0], 0.0) if found else None  # ranks of the same questions: errors of two scores cancel out
+
+    @torch.no_grad()
+    def calibrate(self, model: TaskModel, device: torch.device) -> None:
+        """Fit the temperature of answers, and the chances of links, on the validation facts."""
+        facts, linked = self._numbers.get(VALID, torch.empty(0, 3, dtype=torch.long)), cast(LinkModel, model)
+        linked.temperature, linked.link_scale = 1.0, None
+        if not len(facts) or not linked.on(self.known).sees_whole_graph():
+            return
+        told = linked.on(self.known)
+        linked.temperature = told.temperature = round(self._temperature(told, facts), 4)
+        linked.link_scale = fit_chances(told, facts)
+
+    def _temperature(self, model: LinkModel, facts: Tensor) -> float:
+        """The temperature for which the answers of training facts alone, others left out, are likeliest."""
+        logits, answers = [], []
+        for side, _ in SIDES:
+            given = facts[:, HEAD + TAIL - side]
+            scores = model.scores(given, facts[:, RELATION], side == TAIL)
+            others = self._training.answers(facts, side)
+            logits.append(scores.masked_fill(others, -torch.inf))
+            answers.append(facts[:, side])
+        return fit_temperature(torch.cat(logits), torch.cat(answers))
 
     @torch.no_grad()
     def _score(self, facts: Tensor, model: nn.Module, progress: Progress | None) -> Scores:

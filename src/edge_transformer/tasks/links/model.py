@@ -15,12 +15,13 @@ from ...data.links.rows import Fact, fact_of
 from ...data.tensors import Vocab
 from ...errors import UserError
 from ...io.process import free_memory
-from ...io.settings import require_positive
+from ...io.settings import from_dict, require_positive, to_dict
 from ...io.streams import answered, never, read_json_lines
 from ...nn.baselines.config import StoryConfig
 from ...nn.encoder import find_encoder
 from ...nn.links import LinkNetwork
 from ..base import DEFAULT_KIND, STREAM_ROWS, TaskModel, answering, build_encoder, in_full, model_options, require_list
+from .chances import LinkScale, chances, mean_logs, mean_logs_between
 from .graph import Named, unknown_relation
 from .questions import Question, read_question
 
@@ -70,6 +71,7 @@ class LinkModel(TaskModel):
         _require_states_of_pairs(settings)
         self.settings, self.temperature, self.sizes = dict(settings), temperature, sizes
         self.options: LinkOptions = model_options(settings, LinkOptions)
+        self.link_scale: LinkScale | None = None  # fitted after training
         entities, types, features = sizes
         self.networks = nn.ModuleList(
             LinkNetwork(
@@ -319,36 +321,22 @@ class LinkModel(TaskModel):
         return answers
 
     def _relations(self, questions: Sequence[Question], top: int) -> list[dict[str, Any]]:
-        """Answers to questions for relations: the geometric mean of the chances of the tail and of the head."""
+        """Answers to questions for relations."""
         answers = []
         for question in questions:
             head, tail = (cast(int, self.entities.number(cast(str, node))) for node in (question.head, question.tail))
-            chances = self.link_chances(torch.tensor([[head, tail]]))[0]
-            order = chances.argsort(descending=True)[:top].tolist()
+            found = chances(self, mean_logs_between(self, torch.tensor([[head, tail]])))[0]
+            order = found.argsort(descending=True)[:top].tolist()
             listed = [
                 {
                     "relation": self.relations.name(relation),
-                    "probability": round(float(chances[relation]), 6),
+                    "probability": round(float(found[relation]), 6),
                     "known": (head, relation, tail) in self.known.facts_known,
                 }
                 for relation in order
             ]
             answers.append(question.said() | {"answer": listed[0]["relation"], "candidates": listed})
         return answers
-
-    def link_chances(self, pairs: Tensor) -> Tensor:
-        """How probable each relation is between nodes, `[m, 2]` heads and tails -> `[m, relations]`.
-
-        The geometric mean of two probabilities: that the tail is the answer for head and relation, and the head for
-        relation and tail.
-        """
-        every = torch.arange(len(self.relations))
-        rows = []
-        for head, tail in pairs:
-            forth = self.scores(head.expand(len(every)), every, True).div(self.temperature).log_softmax(-1)[:, tail]
-            back = self.scores(tail.expand(len(every)), every, False).div(self.temperature).log_softmax(-1)[:, head]
-            rows.append(((forth + back) / 2).exp())
-        return torch.stack(rows)
 
     def missing(self, top: int = 100, relations: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """The most probable links that the graph does not have, most probable first; none from a node to itself.
@@ -359,35 +347,37 @@ class LinkModel(TaskModel):
         """
         if not 1 <= top <= 100 * MOST_LISTED:
             raise UserError(f"top: found {top}; expected a number from 1 to {100 * MOST_LISTED}")
+        if not self.sees_whole_graph():
+            found = f"a graph of {len(self.entities):,} nodes, which is answered neighbourhood by neighbourhood"
+            raise UserError(
+                f"missing: found {found}; expected one of at most {self.options.whole:,}; ask for some nodes"
+            )
         if relations is not None:
             require_list(relations, "relation")
         names = dict.fromkeys(self.relations if relations is None else relations)
-        found: list[tuple[float, int, int, int]] = []
+        links: list[tuple[float, int, int, int]] = []
         n = len(self.entities)
-        every = torch.arange(n)
         for name in names:
             relation = self.relations.number(name)
             if relation is None:
                 raise unknown_relation(name, self.relations)
-            of = torch.full((n,), relation)
-            forth = self.scores(every, of, True).div(self.temperature).log_softmax(-1)  # (heads, tails)
-            back = self.scores(every, of, False).div(self.temperature).log_softmax(-1)  # (tails, heads)
-            chances = (forth + back.T) / 2
+            logs = mean_logs(self, relation)  # (heads, tails)
             told = self.known.facts[self.known.facts[:, RELATION] == relation]
-            chances[told[:, HEAD], told[:, TAIL]] = -torch.inf
-            chances.fill_diagonal_(-torch.inf)
-            best = chances.flatten().topk(min(top, n * n))
+            logs[told[:, HEAD], told[:, TAIL]] = -torch.inf
+            logs.fill_diagonal_(-torch.inf)
+            best = logs.flatten().topk(min(top, n * n))
             ends = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            found += [(chance, place // n, relation, place % n) for chance, place in ends if chance > -torch.inf]
-        found.sort(key=lambda link: (-link[0], link[1:]))
+            links += [(log, place // n, relation, place % n) for log, place in ends if log > -torch.inf]
+        links.sort(key=lambda link: (-link[0], link[1:]))
+        probabilities = chances(self, torch.tensor([link[0] for link in links[:top]])).tolist()
         return [
             {
                 "head": self.entities.name(head),
                 "relation": self.relations.name(relation),
                 "tail": self.entities.name(tail),
-                "probability": round(float(torch.tensor(chance).exp()), 6),
+                "probability": round(probability, 6),
             }
-            for chance, head, relation, tail in found[:top]
+            for (_, head, relation, tail), probability in zip(links, probabilities, strict=False)
         ]
 
     # --- on disk ------------------------------------------------------------------------------------------------------
@@ -403,6 +393,7 @@ class LinkModel(TaskModel):
             "features": known.features is not None,
             "facts": len(known.facts),
             "temperature": self.temperature,
+            **({} if self.link_scale is None else {"link_scale": to_dict(self.link_scale)}),
             **({} if self._trained is None else {"trained_entities": self._trained}),
             **({} if known.node_types is None else {"node_types": len(known.node_types[0])}),
         }
@@ -428,7 +419,10 @@ class LinkModel(TaskModel):
             torch.zeros(count, features) if description["features"] else None,
             description.get("trained_entities"),
         )
-        return cls(description["model"], known, (with_embeddings, with_types, features), temperature)
+        model = cls(description["model"], known, (with_embeddings, with_types, features), temperature)
+        if "link_scale" in description:
+            model.link_scale = from_dict(LinkScale, description["link_scale"], "link_scale")
+        return model
 
 
 def _require_states_of_pairs(settings: Mapping[str, Any]) -> None:
