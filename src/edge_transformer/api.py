@@ -28,8 +28,8 @@ from .io.progress import bar, say, silent
 from .io.settings import unknown_setting
 from .tasks.base import RUN_FILE, TaskData, TaskModel, answering, encoder_fields, get_task, load, register_task
 from .training.config import FITTED, NO_PRESET, Hardware, RunConfig, TrainConfig
+from .training.fit import LABELLED_GRAPHS, beside_baseline, first_run, fitted_run, what_limited
 from .training.fit import TASKS as FITTED_TASKS
-from .training.fit import beside_baseline, first_run, fitted_run, what_limited
 from .training.folder import SavedRun
 from .training.presets import SECTIONS, load_preset, preset_names
 from .training.track import TENSORBOARD_FOLDER, Callback, TensorBoard, check_tracker
@@ -106,8 +106,8 @@ def train(
         task: "relations", "links", "node-labels", "graph-labels", "graphs", "trees", "seq2seq", or a registered task.
         data: a folder; or rows by split, {"train": rows, "valid": rows, "test": rows}, with at least "train"; or
             training rows alone. A row is what `predict` takes, plus its answer.
-        preset: name of a preset, or a YAML file. By default the settings of relations, node-labels and graph-labels
-            are fitted to the data; other tasks have TASK/cpu.
+        preset: name of a preset, or a YAML file. By default the settings of relations, node-labels, graph-labels
+            and links are fitted to the data; other tasks have TASK/cpu.
         valid: validation rows, scored during training.
         out: folder of the run; the same call resumes a stopped run. Without it, nothing stays on disk.
         seed: sets initial weights, row order and dropout.
@@ -300,7 +300,7 @@ def _lists(data: Any, alone: str, task: str, valid: Iterable[Any] | None = None)
     Rows of labelled graphs may be frames of pandas, or graphs of networkx or PyTorch Geometric.
     """
     splits = dict(data) if isinstance(data, Mapping) and "edges" not in data else {alone: data}
-    if task in FITTED_TASKS:
+    if task in LABELLED_GRAPHS:
         splits = {name: rows if rows is None else rows_of(rows, task) for name, rows in splits.items()}
         valid = valid if valid is None else rows_of(valid, task)
     if valid is not None:

@@ -88,6 +88,7 @@ class Finished:
     def __init__(self, stopped_by: str, score: float, losses: tuple[float, float], better: int = 1) -> None:
         self.stopped_by, self.total_steps, self.planned_steps = stopped_by, 30, 100
         self.config = TrainConfig(1, 1, 1.0, minutes=2.0)
+        self.run = run_of("relations", facts())
         self.history = [{"loss": losses[0]}] * 5
         self.best = BestWeights()
         self.best.chosen = {"score": score, "error": 0.1, "loss": losses[1], "better": better}

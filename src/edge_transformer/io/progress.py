@@ -87,3 +87,9 @@ def bar(description: str, total: int | None = None, done: int = 0) -> Iterator[A
         if done:
             shown.advance(done)
         yield shown
+
+
+def count_of(number: float, what: str) -> str:
+    """A number of things, such as "1 row" or "2 batches"."""
+    plural = "es" if what.endswith("tch") else "s"
+    return f"{number:,g} {what}{plural * (number != 1)}" if number < 1e6 else f"{number:,.0f} {what}s"

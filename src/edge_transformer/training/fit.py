@@ -12,12 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import UserError
+from ..io.progress import count_of
 from ..tasks.base import DataFacts, TaskData
 from .config import FITTED, RunConfig
+from .fit_links import link_reasons, link_settings
 from .trainer import Trainer
 
 MINUTES = 10.0
-TASKS = ("relations", "node-labels", "graph-labels")  # others have a preset TASK/cpu
+LABELLED_GRAPHS = ("relations", "node-labels", "graph-labels")
+TASKS = (*LABELLED_GRAPHS, "links")  # others have a preset TASK/cpu
 FEW_ROWS, MANY_ROWS = 1000, 5000
 LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
@@ -47,6 +50,8 @@ def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, TaskData, l
 
 def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Settings for data with these facts; some follow from others that the user has `given`, by dotted name."""
+    if task == "links":
+        return {"task": task, **link_settings(facts, given, MINUTES)}
     # Few rows from which longer ones can be made: the validation rows, no longer than those of training, are answered
     # long before longer questions are. So the model is large and every step is taken.
     few_stories = facts.composes and facts.rows < MANY_ROWS
@@ -79,45 +84,41 @@ def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = Mapp
 
 def reasons(run: RunConfig, facts: DataFacts) -> list[str]:
     """What was chosen, why, and how to change it, in three lines; what the user has set stands without a reason."""
+    if run.task == "links":
+        return link_reasons(run, facts)
     model, train, of_data = run.settings["model"], run.train, run.settings["data"]
 
     def because(name: str, reason: str) -> str:
         return "" if name in run.overrides else f" {reason}"
 
-    asked = "numbers as answers" if facts.numbers else _count(facts.classes, "answer")
+    asked = "numbers as answers" if facts.numbers else count_of(facts.classes, "answer")
     augmented = of_data["augmented"]
     longer = {0: "", 1: ", as many longer rows made of them"}.get(
         augmented, f", {augmented:g} longer rows made of each"
     )
     up_to = f" (up to {of_data['augmented_k']} edges)" if augmented else ""
-    held_out = _count(facts.valid_rows, "validation row") if facts.valid_rows else "no validation rows"
+    held_out = count_of(facts.valid_rows, "validation row") if facts.valid_rows else "no validation rows"
     epoch = math.ceil(facts.rows * (1 + augmented) / train.batch_size)
     more = [", inverse edges"] * bool(model.get("inverse_edges")) + [", distances"] * bool(model.get("distances"))
-    over = f"for questions over {_count(facts.longest, 'edge')}"
+    over = f"for questions over {count_of(facts.longest, 'edge')}"
     size = f"for {'fewer' if facts.rows < MANY_ROWS else 'more'} than {MANY_ROWS:,} rows"
     if facts.composes:
         size = "for answers that are made of edges"
-    minutes = "" if train.minutes is None else f", at most {_count(train.minutes, 'minute')} (--minutes)"
+    minutes = "" if train.minutes is None else f", at most {count_of(train.minutes, 'minute')} (--minutes)"
     ends = "; no rows say which weights are best: it keeps the last"
     if facts.valid_rows:
         ends = ", the best weights on validation rows" if train.keep == "best" else ", the last weights"
         if train.patience is not None:
             ends += "; it stops when they no longer improve (--set train.patience=...)"
     return [
-        f"data: {_count(facts.rows, 'training row')} of {facts.mean_size:.0f} nodes on average, "
-        f"{_count(facts.labels, 'label')}, {asked}{longer}{up_to}; {held_out}",
-        f"model: dim {model['dim']}{because('model.dim', size)}, {_count(model['layers'], 'layer')}"
+        f"data: {count_of(facts.rows, 'training row')} of {facts.mean_size:.0f} nodes on average, "
+        f"{count_of(facts.labels, 'label')}, {asked}{longer}{up_to}; {held_out}",
+        f"model: dim {model['dim']}{because('model.dim', size)}, {count_of(model['layers'], 'layer')}"
         f"{because('model.layers', over)}{''.join(more)}, "
         f"dropout {model['dropout']} (--set model.dim=...)",
-        f"training: up to {_count(train.epochs, 'epoch')} of {_count(epoch, 'batch')} of {train.batch_size}"
+        f"training: up to {count_of(train.epochs, 'epoch')} of {count_of(epoch, 'batch')} of {train.batch_size}"
         f"{minutes}{ends}",
     ]
-
-
-def _count(number: float, what: str) -> str:
-    """A number of things, such as "1 row" or "2 batches"."""
-    plural = "es" if what.endswith("tch") else "s"
-    return f"{number:,g} {what}{plural * (number != 1)}" if number < 1e6 else f"{number:,.0f} {what}s"
 
 
 _DATA = {"valid_share": 0.1}
@@ -151,6 +152,8 @@ def what_limited(trainer: Trainer) -> str | None:
         return "limited by nothing that the validation rows show: it answers them right"
     if not trainer.stopped_by and trainer.best.waited(len(history)) <= 1:
         return "limited by time: it still got better when its epochs ended; try more (--set train.epochs=...)"
+    if trainer.run.task not in LABELLED_GRAPHS:
+        return None  # the loss of training asks for more than that of validation: they do not compare
     if loss < 0.5 * chosen["loss"]:
         return (
             "limited by data: it knows its training rows better than the validation rows "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -18,7 +19,7 @@ from ...data.links.rows import Fact, LinkRows, link_rows, without_duplicates
 from ...data.tensors import Vocab
 from ...errors import UserError
 from ...io.settings import require_fraction
-from ..base import Progress, TaskData, TaskModel, in_full
+from ..base import DataFacts, Progress, TaskData, TaskModel, in_full
 from ..calibration import fit_temperature
 from ..scores import Scores
 from .chances import fit_chances
@@ -144,6 +145,15 @@ class LinkData(TaskData):
             "relations": len(self.known.relations),
             **({"split": self._settings.split} if self._settings.split else {}),
         }
+
+    def facts(self) -> DataFacts:
+        nodes, asked = len(self.known.entities), len(self._numbers.get(VALID, ()))
+        return DataFacts(self.train_rows, asked, nodes, longest=1, labels=len(self.known.relations), classes=nodes)
+
+    def with_settings(self, settings: LinkSettings, seed: int) -> Self:
+        other = copy(self)  # what these change, such as the share of hidden facts, is used in training alone
+        other._settings = settings
+        return other
 
     def notes(self) -> list[str]:
         notes = []
