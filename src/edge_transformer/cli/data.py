@@ -21,7 +21,7 @@ def generate(
         str,
         typer.Argument(
             help="What to generate: clutrr; clutrr-sample; or a problem: organisation, permissions, spatial, family,"
-            " graph, molecules."
+            " graph, molecules, relatives."
         ),
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
@@ -39,8 +39,8 @@ def generate(
     """Generate family stories in the format of CLUTRR, with a proof of every answer, or rows of another problem.
 
     `clutrr-sample` draws `--rows` training stories of the folder `--source`, and keeps its test files. The problems
-    have a fixed number of rows in train.jsonl and test.jsonl; `molecules` is for the task graph-labels, the others
-    are for relations.
+    have a fixed number of rows in train.jsonl and test.jsonl; `molecules` is for the task graph-labels, `relatives` for
+    links, the others are for relations.
 
     Examples:
 

@@ -294,7 +294,7 @@ def _tell(rng: random.Random, family: Family, plot: _Plot, pattern: Pattern) -> 
         relations=pattern,
         query=(walk[0], walk[-1]),
         target=plot.target,
-        names=_draw_names(rng, male),
+        names=first_names(rng, male),
         genders=tuple("male" if is_male else "female" for is_male in male),
         proof=tuple(_proof_steps(family, plot, node)),
     )
@@ -310,12 +310,12 @@ def _proof_steps(family: Family, plot: _Plot, node: dict[int, int]) -> Iterator[
         yield ProofStep((node[a], concluded, node[c]), premises)
 
 
-def _draw_names(rng: random.Random, male: Sequence[bool]) -> tuple[str, ...]:
+def first_names(rng: random.Random, male: Sequence[bool]) -> tuple[str, ...]:
     """A different first name for each person."""
     names: list[str] = []
     for is_male in male:
         name = _pick(rng, _FIRST_NAMES[is_male])
-        while name in names:  # rare: a story has at most MAX_K + 1 persons
+        while name in names:  # rare: stories and families are small
             name = _pick(rng, _FIRST_NAMES[is_male])
         names.append(name)
     return tuple(names)

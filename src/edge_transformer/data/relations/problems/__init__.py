@@ -3,7 +3,8 @@
     splits = PROBLEMS["organisation"](seed=1)  # {"train": rows, "test": rows}
 
 The same seed gives the same rows everywhere. What a row shows determines its answer. No test row has the graph and
-the query of a training row; only `family` says why some of its have.
+the query of a training row; only `family` says why some of its have. Rows of `relatives` are facts of one graph, for
+the task links.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .drawing import Row, Splits, graph_key
 from .molecules import molecules
 from .organisation import organisation
 from .permissions import permissions
+from .relatives import relatives
 from .spatial import spatial
 from .stories import family, sample_clutrr
 from .world import graph
@@ -31,6 +33,7 @@ PROBLEMS: dict[str, Callable[[int], Splits]] = {
     "family": family,
     "graph": graph,
     "molecules": molecules,
+    "relatives": relatives,
 }
 
 
