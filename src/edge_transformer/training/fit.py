@@ -22,6 +22,7 @@ MINUTES = 10.0
 LABELLED_GRAPHS = ("relations", "node-labels", "graph-labels")
 TASKS = (*LABELLED_GRAPHS, "links")  # others have a preset TASK/cpu
 FEW_ROWS, MANY_ROWS = 1000, 5000
+FEW_AUGMENTED = 4.0  # longer rows made of each, where there are few
 LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
 EVALUATIONS = 25  # of the validation rows
@@ -53,10 +54,12 @@ def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = Mapp
     if task == "links":
         return {"task": task, **link_settings(facts, given, MINUTES)}
     # Few rows from which longer ones can be made: the validation rows, no longer than those of training, are answered
-    # long before longer questions are. So the model is large and every step is taken.
+    # long before longer questions are. So many longer rows are made, the model is large and every step is taken.
     few_stories = facts.composes and facts.rows < MANY_ROWS
-    batch = int(given.get("train.batch_size", min(100, max(16, facts.rows // (10 if few_stories else 30)))))
-    rows = 2 * facts.rows if few_stories else facts.rows
+    usual = min(50, facts.rows // 10) if few_stories else min(100, facts.rows // 30)
+    batch = int(given.get("train.batch_size", max(16, usual)))
+    augmented = float(given.get("data.augmented", FEW_AUGMENTED if few_stories else 1.0))
+    rows = (1 + augmented) * facts.rows if few_stories else facts.rows
     epochs = int(given.get("train.epochs", max(LEAST_EPOCHS, math.ceil(LEAST_STEPS * batch / rows))))
     model: dict[str, Any] = {
         "kind": "edge",
@@ -75,7 +78,7 @@ def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = Mapp
     of_data = dict(_DATA)
     if facts.composes:
         longer = min(MOST_EDGES, 2 * facts.most_edges)
-        of_data |= {"augmented": 1.0, "augmented_k": longer, "augmented_returns": 0.4 if facts.genders else 0.0}
+        of_data |= {"augmented": augmented, "augmented_k": longer, "augmented_returns": 0.4 if facts.genders else 0.0}
     train = _train(epochs, batch, max(1, epochs // EVALUATIONS))
     if few_stories:
         train["patience"] = None

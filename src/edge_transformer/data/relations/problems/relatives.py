@@ -32,7 +32,9 @@ def relatives(seed: int = 1, families: int = 8) -> Splits:
                 facts.append({"head": names[person], "relation": relation, "tail": names[other]})
     rng.shuffle(facts)
     left = Counter(name for fact in facts for name in (fact["head"], fact["tail"]))
-    wanted, held_out, train = 2 * round(HELD_OUT * len(facts)), [], []
+    wanted = 2 * round(HELD_OUT * len(facts))
+    held_out: list[dict[str, Any]] = []
+    train: list[dict[str, Any]] = []
     for fact in facts:
         ends = fact["head"], fact["tail"]
         if len(held_out) < wanted and min(left[name] for name in ends) > FEWEST:
