@@ -97,6 +97,11 @@ class LinkHead(nn.Module):
         head, tail = pairs.unbind(1)
         return self.forth(states[head, tail]) + self.back(states[tail, head])
 
+    def of_relation(self, states: Tensor, relation: int) -> Tensor:
+        """The scores of one relation between all nodes: `[heads, tails]`."""
+        forth, back = states @ self.forth.weight[relation], states @ self.back.weight[relation]  # (n, n) each
+        return forth + back.T + self.forth.bias[relation]
+
 
 class PairStates(nn.Module):
     """States of pairs for encoders that have states of nodes alone: a hidden layer on those of both nodes."""
@@ -130,6 +135,11 @@ class EntityBias(nn.Module):
         """`[m, 2]`, the entities that are heads and tails -> `[m, relations]`, the scores of both together."""
         known, (head, tail) = pairs >= 0, pairs.clamp(min=0).unbind(1)
         return self.heads.T[head] * known[:, :1] + self.tails.T[tail] * known[:, 1:]
+
+    def of_relation(self, entities: Tensor, relation: int) -> Tensor:
+        """`[n]` -> `[heads, tails]`, the scores of both together for one relation."""
+        known, place = entities >= 0, entities.clamp(min=0)
+        return (self.heads[relation][place] * known)[:, None] + self.tails[relation][place] * known
 
 
 class LinkNetwork(nn.Module):
@@ -172,4 +182,11 @@ class LinkNetwork(nn.Module):
         scores: Tensor = self.head.pairs(states, pairs)
         if self.bias is not None and entities is not None:
             scores = scores + self.bias.of_pairs(entities[pairs])
+        return scores
+
+    def relation_scores(self, states: Tensor, relation: int, entities: Tensor | None = None) -> Tensor:
+        """The scores of one relation between all nodes, `[heads, tails]`: those of `pair_scores`."""
+        scores: Tensor = self.head.of_relation(states, relation)
+        if self.bias is not None and entities is not None:
+            scores = scores + self.bias.of_relation(entities, relation)
         return scores

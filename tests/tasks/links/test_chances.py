@@ -11,7 +11,7 @@ import torch
 
 import edge_transformer as et
 from edge_transformer.data.links.graph import HEAD, TAIL, fact_numbers
-from edge_transformer.tasks.links.chances import _logistic, chances, fit_chances, mean_logs, mean_logs_between
+from edge_transformer.tasks.links.chances import _logistic, chances, chances_between, fit_chances, link_logs
 from link_cases import link_model
 from links_of_rules import HELD_OUT, transitive
 
@@ -22,32 +22,54 @@ ENOUGH = 3  # times the held-out facts, so that they are enough to fit on
 def test_the_logistic_function_is_that_of_scikit_learn() -> None:
     linear_model = pytest.importorskip("sklearn.linear_model", reason="needs scikit-learn")
     random = np.random.default_rng(0)
-    positive, negative = random.normal(-1.0, 1.0, 2000), random.normal(-3.0, 1.5, 4000)
+    positive, negative = random.normal((-1.0, -0.5), 1.0, (2000, 2)), random.normal((-3.0, -2.0), 1.5, (4000, 2))
     found = _logistic(positive, negative, weight=5.0)
-    values, targets = np.concatenate([positive, negative])[:, None], np.repeat([1, 0], [2000, 4000])
-    expected = linear_model.LogisticRegression(C=math.inf).fit(
+    values, targets = np.concatenate([positive, negative]), np.repeat([1, 0], [2000, 4000])
+    expected = linear_model.LogisticRegression(C=math.inf, tol=1e-8).fit(
         values, targets, sample_weight=np.where(targets, 1.0, 5.0)
     )
-    assert found.slope == pytest.approx(expected.coef_[0, 0], abs=2e-3)
-    assert found.shift == pytest.approx(expected.intercept_[0], abs=5e-3)
+    assert found == pytest.approx([*expected.coef_[0], expected.intercept_[0]], abs=5e-3)
 
 
-def test_separable_scores_give_finite_chances() -> None:
-    found = _logistic(np.full(30, -0.1), np.full(3000, -9.0), weight=1.0)
-    assert math.isfinite(found.slope)
-    assert found.slope > 0
-    few = _logistic(np.full(20, -5.0), np.full(20, -5.0), weight=1e6)
-    assert math.isfinite(few.shift)
+def test_separable_scores_give_finite_chances_and_no_slope_is_negative() -> None:
+    assert all(map(math.isfinite, _logistic(np.full((30, 2), -0.1), np.full((3000, 2), -9.0), weight=1.0)))
+    assert all(map(math.isfinite, _logistic(np.full((20, 2), -5.0), np.full((20, 2), -5.0), weight=1e6)))
+    random = np.random.default_rng(0)
+    wrong_way = np.stack([random.normal(-1, 1, 500), random.normal(-3, 1, 500)], axis=1)  # the second is misleading
+    found = _logistic(wrong_way, wrong_way[:, ::-1], weight=1.0)
+    assert found[0] > 0
+    assert found[1] == 0
+
+
+def logs_of(model: et.LinkModel, relation: int) -> torch.Tensor:
+    return next(link_logs(model, [relation]))[1]
+
+
+def test_logs_are_those_of_plain_softmaxes() -> None:
+    model = link_model(entities=True, members=2)
+    model.temperature = 1.3
+    n, relations = len(model.entities), len(model.relations)
+    scores = torch.stack([model.relation_scores(relation) for relation in range(relations)])  # (r, heads, tails)
+    between = scores.log_softmax(0)
+    for relation, logs in link_logs(model, range(relations)):
+        of = torch.full((n,), relation)
+        forth = (model.scores(torch.arange(n), of, True) / 1.3).log_softmax(1)
+        back = (model.scores(torch.arange(n), of, False) / 1.3).log_softmax(1).T
+        assert torch.allclose(logs[..., 0], (forth + back) / 2, atol=1e-5)
+        assert torch.allclose(logs[..., 1], between[relation], atol=1e-5)
+    for head, tail in ((0, 5), (5, 0), (3, 3)):
+        assert torch.allclose(model.relations_between(head, tail), between[:, head, tail], atol=1e-5)
 
 
 def test_fitted_chances_add_up_to_the_number_of_held_out_facts() -> None:
     model = transitive()
     held_out = fact_numbers(HELD_OUT * ENOUGH, model.entities, model.relations)
-    before = chances(model, mean_logs(model, 0))
-    assert torch.allclose(before, mean_logs(model, 0).exp())  # without a fit: the geometric mean
+    ends, relation = logs_of(model, 0).unbind(-1)
+    before = chances(model, logs_of(model, 0))
+    assert torch.allclose(before, (2 * ends + relation).div(3).exp())  # without a fit: the geometric mean
     model.link_scale = fit_chances(model, held_out)
     assert model.link_scale is not None
-    after = chances(model, mean_logs(model, 0))
+    after = chances(model, logs_of(model, 0))
     lacking = torch.ones_like(after, dtype=torch.bool).fill_diagonal_(False)
     told = model.known.facts[model.known.facts[:, 1] == 0]
     lacking[told[:, HEAD], told[:, TAIL]] = False
@@ -63,12 +85,33 @@ def test_few_held_out_facts_fit_nothing() -> None:
     assert fit_chances(model, fact_numbers(HELD_OUT, model.entities, model.relations)) is None
 
 
-def test_chances_of_some_pairs_are_those_of_all_links() -> None:
-    model = transitive()
-    pairs = torch.tensor([[0, 5], [5, 0], [3, 9]])
-    for relation in range(len(model.relations)):
-        of_all = mean_logs(model, relation)[pairs[:, 0], pairs[:, 1]]
-        assert torch.allclose(mean_logs_between(model, pairs)[:, relation], of_all, atol=1e-5)
+@pytest.mark.parametrize("nodes", [0, 40], ids=["whole", "neighbourhoods"])
+def test_chances_between_two_nodes_are_those_of_all_links(nodes: int) -> None:
+    model = link_model(nodes=nodes, whole=0) if nodes else link_model()
+    whole = link_model()
+    for head, tail in ((0, 5), (5, 0), (3, 7)):
+        found = chances_between(model, head, tail)
+        of_all = [chances(whole, logs)[head, tail] for _, logs in link_logs(whole, range(len(whole.relations)))]
+        assert torch.allclose(found, torch.stack(of_all), atol=1e-5)
+
+
+def test_relations_that_a_node_does_not_have_are_not_probable() -> None:
+    """A softmax over tails is sure even if none is right; how likely the relation is between the two is not."""
+    steps = (("next", 1), ("before", -1))
+    days = [[f"day {n}", name, f"day {(n + step) % 20}"] for n in range(20) for name, step in steps]
+    sun = [["sun", "shines on", f"day {n}"] for n in range(0, 20, 2)]
+    valid = [["sun", "shines on", f"day {n}"] for n in range(1, 20, 2)] + days[::4]
+    train = [fact for fact in (*days, *sun) if fact not in valid]
+    model = et.train("links", {"train": train, "valid": valid}, dim=16, layers=2, epochs=40, lr=0.01, progress=False)
+    assert model.link_scale is not None
+    of_days = model.predict([{"head": "day 3", "relation": "shines on"}], top=1)[0]["candidates"][0]["probability"]
+    missing = {
+        (link["head"], link["relation"], link["tail"]): link["probability"] for link in model.missing(top=10_000)
+    }
+    wrong = [chance for (head, relation, _), chance in missing.items() if relation == "shines on" and head != "sun"]
+    right = [missing[head, relation, tail] for head, relation, tail in valid]
+    assert sum(right) / len(right) > 10 * max(wrong)
+    assert max(wrong) < of_days
 
 
 def test_calibrated_models_are_saved_with_what_was_fitted(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import sqrt
+from math import cbrt
 from pathlib import Path
 from typing import Any, cast
 
@@ -129,12 +129,20 @@ def test_answers_are_those_of_the_scores(settings: dict[str, Any]) -> None:
     assert list(heads.values()) == sorted(heads.values(), reverse=True)
 
 
-def test_the_chance_of_a_relation_is_the_geometric_mean_of_both_directions() -> None:
+def between(model: et.LinkModel, head: str, tail: str) -> dict[str, float]:
+    """How probable each relation is between two nodes, if there is one."""
+    places = [model.entities.number(node) for node in (head, tail)]
+    logs = model.relations_between(*cast(list[int], places))
+    return dict(zip(model.relations, logs.exp().tolist(), strict=True))
+
+
+def test_the_chance_of_a_relation_is_the_geometric_mean_of_three_probabilities() -> None:
     model = link_model()
     expected = {
-        name: sqrt(
+        name: cbrt(
             chances(model, {"head": "p1", "relation": name})["p2"]
             * chances(model, {"relation": name, "tail": "p2"})["p1"]
+            * between(model, "p1", "p2")[name]
         )
         for name in model.relations
     }
@@ -160,7 +168,8 @@ def test_missing_links_against_asking_for_all() -> None:
         for head in PEOPLE:
             for tail in PEOPLE:
                 if head != tail and (head, relation, tail) not in facts:
-                    expected[head, relation, tail] = sqrt(tails[head][tail] * heads[tail][head])
+                    of_relation = between(model, head, tail)[relation]
+                    expected[head, relation, tail] = cbrt(tails[head][tail] * heads[tail][head] * of_relation)
     found = model.missing(top=1000)
     listed = {(each["head"], each["relation"], each["tail"]): each["probability"] for each in found}
     assert listed == pytest.approx(expected, abs=1e-5)

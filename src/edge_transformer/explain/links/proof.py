@@ -12,7 +12,7 @@ from ...data.links.rows import Fact
 from ...errors import UserError
 from ...nn.links import LinkNetwork
 from ...tasks.base import TaskModel
-from ...tasks.links.chances import mean_logs_between
+from ...tasks.links.chances import chances_between
 from ...tasks.links.model import LinkModel
 from ...tasks.links.questions import Question, read_question
 from ..proof import TOP_PIVOTS, Derivation, encoder_with_triangles
@@ -106,10 +106,10 @@ def _completed(model: LinkModel, question: Question) -> tuple[int, int, int]:
     if relation is None:
         assert head is not None
         assert tail is not None
-        logs = mean_logs_between(model, torch.tensor([[head, tail]]))[0]
+        chances = chances_between(model, head, tail)
         told = [each for each in range(len(relations)) if (head, each, tail) in model.known.facts_known]
-        logs[told] = -torch.inf
-        relation = _best(logs, question, "relation")
+        chances[told] = -torch.inf
+        relation = _best(chances, question, "relation")
     elif head is None or tail is None:
         side = HEAD if head is None else TAIL
         given = tail if head is None else head

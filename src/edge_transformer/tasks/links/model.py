@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ...data.links.graph import HEAD, RELATION, TAIL
+from ...data.links.graph import HEAD, TAIL
 from ...data.links.rows import Fact, fact_of
 from ...data.tensors import Vocab
 from ...errors import UserError
@@ -21,7 +21,7 @@ from ...nn.baselines.config import StoryConfig
 from ...nn.encoder import find_encoder
 from ...nn.links import LinkNetwork
 from ..base import DEFAULT_KIND, STREAM_ROWS, TaskModel, answering, build_encoder, in_full, model_options, require_list
-from .chances import LinkScale, chances, mean_logs, mean_logs_between
+from .chances import LinkScale, chances_between, most_probable
 from .graph import Named, unknown_relation
 from .questions import Question, read_question
 
@@ -248,6 +248,34 @@ class LinkModel(TaskModel):
                 found.append(scores[:, place[some]])
         return torch.cat(found, dim=1)
 
+    @torch.no_grad()
+    def relations_between(self, head: int, tail: int) -> Tensor:
+        """The log probabilities of all relations between two nodes, if there is one: `[relations]`."""
+        device, pair = next(self.parameters()).device, torch.tensor([[head, tail]])
+        around, place = None, pair
+        if not self.sees_whole_graph():
+            around = self.known.graph.around(pair[0], self.options.nodes, generator=torch.Generator().manual_seed(0))
+            place = torch.stack([torch.where(around == node)[0][0] for node in pair[0]])[None]
+        with answering(self):
+            states = self.whole() if around is None else self.encode(around)
+            entities = self.known.inputs(around)["entities"].to(device)
+            parts = [
+                cast(LinkNetwork, network).pair_scores(each, place.to(device), entities)
+                for network, each in zip(self.networks, states, strict=True)
+            ]
+            return in_full(torch.stack(parts).mean(0)[0]).log_softmax(-1).cpu()
+
+    @torch.no_grad()
+    def relation_scores(self, relation: int) -> Tensor:
+        """The scores of one relation between all nodes of the whole graph: `[heads, tails]`."""
+        entities = self.known.inputs()["entities"].to(next(self.parameters()).device)
+        with answering(self):
+            parts = [
+                cast(LinkNetwork, network).relation_scores(each, relation, entities)
+                for network, each in zip(self.networks, self.whole(), strict=True)
+            ]
+            return in_full(torch.stack(parts).mean(0)).cpu()
+
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def predict(
@@ -325,7 +353,7 @@ class LinkModel(TaskModel):
         answers = []
         for question in questions:
             head, tail = (cast(int, self.entities.number(cast(str, node))) for node in (question.head, question.tail))
-            found = chances(self, mean_logs_between(self, torch.tensor([[head, tail]])))[0]
+            found = chances_between(self, head, tail)
             order = found.argsort(descending=True)[:top].tolist()
             listed = [
                 {
@@ -354,30 +382,20 @@ class LinkModel(TaskModel):
             )
         if relations is not None:
             require_list(relations, "relation")
-        names = dict.fromkeys(self.relations if relations is None else relations)
-        links: list[tuple[float, int, int, int]] = []
-        n = len(self.entities)
-        for name in names:
-            relation = self.relations.number(name)
-            if relation is None:
+        numbers = []
+        for name in dict.fromkeys(self.relations if relations is None else relations):
+            number = self.relations.number(name)
+            if number is None:
                 raise unknown_relation(name, self.relations)
-            logs = mean_logs(self, relation)  # (heads, tails)
-            told = self.known.facts[self.known.facts[:, RELATION] == relation]
-            logs[told[:, HEAD], told[:, TAIL]] = -torch.inf
-            logs.fill_diagonal_(-torch.inf)
-            best = logs.flatten().topk(min(top, n * n))
-            ends = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            links += [(log, place // n, relation, place % n) for log, place in ends if log > -torch.inf]
-        links.sort(key=lambda link: (-link[0], link[1:]))
-        probabilities = chances(self, torch.tensor([link[0] for link in links[:top]])).tolist()
+            numbers.append(number)
         return [
             {
                 "head": self.entities.name(head),
                 "relation": self.relations.name(relation),
                 "tail": self.entities.name(tail),
-                "probability": round(probability, 6),
+                "probability": round(chance, 6),
             }
-            for (_, head, relation, tail), probability in zip(links, probabilities, strict=False)
+            for chance, head, relation, tail in most_probable(self, numbers, top)
         ]
 
     # --- on disk ------------------------------------------------------------------------------------------------------
