@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import edge_transformer as et
+from edge_transformer.data.links.folder import link_fingerprint
 from edge_transformer.data.links.rows import Fact, read_fact
 from edge_transformer.tasks.links.data import LinkData, LinkSettings, _held_out
 from edge_transformer.tasks.scores import Scores
@@ -345,6 +346,23 @@ def test_another_graph_with_the_same_relations(tmp_path: Path) -> None:
     assert more == et.evaluate(with_more, {"test": EXTRA}, progress=False) != own
     new = et.evaluate(model, {"test": [["p0", "next", "nobody"]]}, progress=False)
     assert new["MRR"] < 1  # a node that no fact tells of is still a candidate
+
+
+def test_a_run_scores_a_graph_elsewhere(tmp_path: Path) -> None:
+    train, test = [["a", "next", "b"], ["b", "skips", "c"], ["a", "skips", "c"]], [["b", "next", "c"]]
+    there = write(tmp_path / "there", train=train, test=test)
+    model = et.train("links", RUN, **TINY, **{"data.elsewhere": str(there), "data.negatives": 2})
+    metrics = model.record.metrics
+    found = et.evaluate(model, there, progress=False)
+    assert metrics["elsewhere MRR"] == pytest.approx(found["MRR"])
+    assert [name for name in metrics if name.startswith("elsewhere")] == [
+        *(f"elsewhere {name}" for name in ("MRR", "Hits@1", "Hits@3", "Hits@10")),
+        *(f"elsewhere {name} among 2" for name in ("MRR", "Hits@1", "Hits@3", "Hits@10")),
+    ]
+    assert model.record.data["elsewhere"] == link_fingerprint(there)
+    nothing = write(tmp_path / "nothing", train=train)
+    with pytest.raises(et.UserError, match="nothing: found no test file"):
+        et.train("links", RUN, **TINY, **{"data.elsewhere": str(nothing)})
 
 
 def test_what_is_known_of_nodes_when_scored_again(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class LinkSettings:
     test: bool = True  # False leaves the test files unread, for runs that choose recipes
     split: str | None = None  # of a corpus with several, such as S1 of Countries
     scored: int = 0  # at the most so many validation facts are scored during training; 0: all
+    elsewhere: str | None = None  # folder of another graph with the same relations; its test facts are scored too
     negatives: int = 0  # also rank answers among so many sampled ones, as is usual for graphs not trained on
 
     def __post_init__(self) -> None:
@@ -83,6 +84,7 @@ class LinkData(TaskData):
         self._all_facts = everything
         self._training, self._all = Known(self.known.facts, *size), Known(everything, *size)
         self._nodes = 0  # of neighbourhoods that are trained on, as the model says
+        self._elsewhere: LinkRows | None = None
 
     def _graph(self, train: Sequence[Fact], model: LinkModel | None) -> Named:
         """The graph on which questions are asked: that of the training facts, by default the one of the model."""
@@ -114,7 +116,9 @@ class LinkData(TaskData):
     def from_rows(
         cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
-        return cls(link_rows(splits), settings, seed, cast(LinkModel | None, model))
+        data = cls(link_rows(splits), settings, seed, cast(LinkModel | None, model))
+        data._read_elsewhere(model)
+        return data
 
     @classmethod
     def load(
@@ -129,7 +133,13 @@ class LinkData(TaskData):
         rows = read_links(folder, progress, training=model is None, testing=testing, split=settings.split)
         data = cls(rows, settings, seed, cast(LinkModel | None, model))
         data.about = {"name": rows.name, "fingerprint": rows.fingerprint}
+        data._read_elsewhere(model, progress)
         return data
+
+    def _read_elsewhere(self, model: TaskModel | None, progress: Progress | None = None) -> None:
+        """Read the other graph that a training run is to be scored on, before it starts."""
+        if self._settings.elsewhere is not None and self._settings.test and model is None:
+            self._elsewhere = read_links(Path(self._settings.elsewhere), progress)
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
@@ -144,6 +154,7 @@ class LinkData(TaskData):
             "entities": len(self.known.entities),
             "relations": len(self.known.relations),
             **({"split": self._settings.split} if self._settings.split else {}),
+            **({"elsewhere": self._elsewhere.fingerprint} if self._elsewhere else {}),
         }
 
     def facts(self) -> DataFacts:
@@ -279,7 +290,18 @@ class LinkData(TaskData):
                     scores[score] = value
                 elif score == main or name != VALID:
                     scores[f"{name} {score}"] = value
+        if self._elsewhere is not None:
+            found = self._scores_elsewhere(cast(LinkModel, model), device)
+            scores |= {f"elsewhere {score}": value for score, value in found.items() if not score.startswith(VALID)}
+            scores.details["elsewhere"] = found.details.get(TEST, {})
         return scores
+
+    def _scores_elsewhere(self, model: LinkModel, device: torch.device) -> Scores:
+        """The scores of the other graph's test facts, as `evaluate` has them."""
+        assert self._elsewhere is not None
+        splits = {name: facts for name, facts in self._elsewhere.splits.items() if name in (TRAIN, VALID, TEST)}
+        other = LinkData(replace(self._elsewhere, splits=splits), self._settings, self._seed, model)
+        return other.evaluate(model, device)
 
     def evaluate_midway(
         self, model: nn.Module, device: torch.device, progress: Progress | None = None
