@@ -147,7 +147,8 @@ def test_an_explanation_has_the_probability_of_the_answer() -> None:
     calibrated.temperature = 0.3
     [answer] = calibrated.predict([CHAIN])
     claim = et.explain(calibrated, CHAIN).proof
-    assert claim is not None and claim.reading is not None
+    assert claim is not None
+    assert claim.reading is not None
     assert (claim.relation, claim.reading.probability) == (
         answer["answer"],
         pytest.approx(answer["probabilities"][answer["answer"]], abs=1e-4),

@@ -423,7 +423,7 @@ def test_a_node_has_a_name() -> None:
 def test_half_a_character_in_a_line_is_refused(field: str) -> None:
     row = {"edges": [["a", "r", "b"]], "query": ["a", "b"], "target": "x"}
     row[field] = {"edges": [["a", "r\ud800", "b"]], "query": ["a", "\udc00"], "target": "\ud83d"}[field]
-    with pytest.raises(DataError, match="rows:1: .*whole characters"):
+    with pytest.raises(DataError, match=r"rows:1: .*whole characters"):
         list(read_graph_lines([json.dumps(row)], "rows"))
     row[field] = {"edges": [["a", "\U0001f600", "b"]], "query": ["b", "a"], "target": "\U0001f600"}[field]
     assert len(list(read_graph_lines([json.dumps(row)], "rows"))) == 1

@@ -126,9 +126,8 @@ class Schema:
             for _, target in story.questions:
                 if KINDS[type(target)] != self.kind:
                     found, expected = _WORDS[KINDS[type(target)]], _WORDS[self.kind]
-                    raise UserError(
-                        f"row {row} of {split}: found {found} as target; expected {expected}, as in the rows of training"
-                    )
+                    message = f"found {found} as target; expected {expected}, as in the rows of training"
+                    raise UserError(f"row {row} of {split}: {message}")
             if not self._has_features(story):
                 raise UserError(f"row {row} of {split}: found {self._other_features()}")
 
