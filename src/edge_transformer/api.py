@@ -299,6 +299,8 @@ def _lists(data: Any, alone: str, task: str, valid: Iterable[Any] | None = None)
 
     Rows of labelled graphs may be frames of pandas, or graphs of networkx or PyTorch Geometric.
     """
+    if data is None:
+        raise UserError("data: found none; expected a folder, rows by split, or training rows")
     splits = dict(data) if isinstance(data, Mapping) and "edges" not in data else {alone: data}
     if task in LABELLED_GRAPHS:
         splits = {name: rows if rows is None else rows_of(rows, task) for name, rows in splits.items()}

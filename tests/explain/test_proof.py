@@ -140,3 +140,16 @@ def test_what_the_model_cannot_read_is_refused() -> None:
         et.explain(model(), {"edges": chain, "query": ["0", "64"]})
     with pytest.raises(UserError, match=r"^explain: found a graph of 65 nodes; expected at most 64$"):
         explain_stories(model(), [graph_from_json({"edges": chain, "query": ["0", "64"]}, "test")])
+
+
+def test_an_explanation_has_the_probability_of_the_answer() -> None:
+    calibrated = model()
+    calibrated.temperature = 0.3
+    [answer] = calibrated.predict([CHAIN])
+    claim = et.explain(calibrated, CHAIN).proof
+    assert claim is not None
+    assert claim.reading is not None
+    assert (claim.relation, claim.reading.probability) == (
+        answer["answer"],
+        pytest.approx(answer["probabilities"][answer["answer"]], abs=1e-4),
+    )

@@ -38,7 +38,12 @@ def test_graphs_with_more_facts_than_pairs_get_many_networks_and_embeddings() ->
 
 def test_large_graphs_are_trained_on_neighbourhoods() -> None:
     assert run_of(facts()).settings["model"]["nodes"] == 0
-    assert 0 < run_of(facts(mean_size=2746.0)).settings["model"]["nodes"] < 500
+    large = facts(mean_size=2746.0)
+    assert 0 < run_of(large).settings["model"]["nodes"] < 500
+    # Ranks among all nodes of a large graph would take thousands of passes a question.
+    assert [run_of(each).settings["data"]["negatives"] for each in (facts(mean_size=800.0), large)] == [0, 50]
+    assert run_of(large, **{"model.whole": 5000}).settings["data"]["negatives"] == 0
+    assert reasons(run_of(large), large)[2].endswith("ranked among 50 sampled ones (--set data.negatives=0: all)")
 
 
 def test_choices_are_told_with_how_to_change_them() -> None:

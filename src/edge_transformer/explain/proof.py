@@ -119,9 +119,9 @@ def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
 
 @torch.no_grad()
 def read_edges(model: RelationModel, encoder: EdgeTransformer, states: Tensor) -> Tensor:
-    """The head's answers for edges: (..., dim) -> (..., answers) probabilities."""
+    """The head's answers for edges, calibrated as those of `predict`: (..., dim) -> (..., answers) probabilities."""
     assert isinstance(model.head, QueryEdgeHead)
-    return model.head.classify(encoder.final_norm(states)).float().softmax(-1)
+    return (model.head.classify(encoder.final_norm(states)).float() / model.temperature).softmax(-1)
 
 
 def best_pivots(scores: Tensor, told: Tensor, worth: Tensor | None = None) -> Tensor:

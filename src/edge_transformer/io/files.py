@@ -152,4 +152,7 @@ def _umask() -> int:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Write a JSON file atomically."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text):  # names in memory may have halves of characters
+        text = json.dumps(value, indent=1)
+    write_text(path, text + "\n")

@@ -222,9 +222,21 @@ def json_of_line(line: str, source: str | Path, number: int) -> Any:
     """The JSON value of one line."""
     check_length(line, source, number)
     try:
-        return json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:  # also huge numbers and deep nesting
         raise DataError(source, number, repr(line.strip()), f"one JSON object a line ({error})") from error
+    if "\\u" in line and not is_text(value):
+        raise DataError(source, number, repr(line.strip()), "whole characters; this has half of one, such as \\ud800")
+    return value
+
+
+def is_text(value: Any) -> bool:
+    """Whether all texts in a value of JSON can be written as UTF-8: a lone surrogate cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unquoted(line: str) -> str:

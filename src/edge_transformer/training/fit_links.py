@@ -13,6 +13,8 @@ from .config import RunConfig
 WHOLE = 500  # nodes of the largest graph whose training steps see all of it
 NEIGHBOURHOOD = 150
 LEAST_STEPS = 1000
+RANKED = 1500  # nodes of the largest graph, as `model.whole` has it, on which answers are ranked among all nodes
+SAMPLED, SCORED = 50, 100  # above that: wrong answers to rank among, and validation facts that are scored midway
 
 
 def link_settings(facts: DataFacts, given: Mapping[str, Any], minutes: float) -> dict[str, Any]:
@@ -46,7 +48,10 @@ def link_settings(facts: DataFacts, given: Mapping[str, Any], minutes: float) ->
         "minutes": minutes,
         "keep": "last" if dense else "best",
     }
-    return {"model": model, "train": train, "data": {"hidden": 0.9, "relation_loss": 0.5}}
+    of_data: dict[str, Any] = {"hidden": 0.9, "relation_loss": 0.5}
+    if model.get("nodes") and nodes > int(given.get("model.whole", RANKED)):
+        of_data |= {"negatives": SAMPLED, "scored": SCORED}  # all nodes of one question are thousands of passes
+    return {"model": model, "train": train, "data": of_data}
 
 
 def _is_dense(facts: DataFacts) -> bool:
@@ -73,9 +78,11 @@ def link_reasons(run: RunConfig, facts: DataFacts) -> list[str]:
     steps = count_of(train.epochs * math.ceil(facts.rows / train.batch_size), "step")
     minutes = "" if train.minutes is None else f", at most {count_of(train.minutes, 'minute')} (--minutes)"
     keeps = "the best weights on validation facts" if facts.valid_rows and train.keep == "best" else "the last weights"
+    negatives = run.settings["data"]["negatives"]
+    ranked = f"; answers are ranked among {negatives} sampled ones (--set data.negatives=0: all)" if negatives else ""
     return [
         f"data: {told}; {held_out}",
         f"model: {seen}, dim {model['dim']}, {count_of(model['layers'], 'layer')}{because('model.layers', size)}, "
         f"{knows}{networks} (--set model.dim=...)",
-        f"training: up to {steps} of {train.batch_size} facts{minutes}; it keeps {keeps}",
+        f"training: up to {steps} of {train.batch_size} facts{minutes}; it keeps {keeps}{ranked}",
     ]

@@ -411,3 +411,19 @@ def test_nodes_of_both_types_have_a_fingerprint() -> None:
     assert rows.train[0].names == ("1", "Ann")
     assert rows.fingerprint != other.fingerprint
     assert relation_rows({"train": [row]}).fingerprint == rows.fingerprint
+
+
+def test_a_node_has_a_name() -> None:
+    row = {"edges": [["", "r", "b"]], "query": ["", "b"], "target": "x"}
+    with pytest.raises(DataError, match="nodes that are texts or whole numbers, none of them empty"):
+        graph_from_json(row, "rows")
+
+
+@pytest.mark.parametrize("field", ["edges", "query", "target"])
+def test_half_a_character_in_a_line_is_refused(field: str) -> None:
+    row = {"edges": [["a", "r", "b"]], "query": ["a", "b"], "target": "x"}
+    row[field] = {"edges": [["a", "r\ud800", "b"]], "query": ["a", "\udc00"], "target": "\ud83d"}[field]
+    with pytest.raises(DataError, match=r"rows:1: .*whole characters"):
+        list(read_graph_lines([json.dumps(row)], "rows"))
+    row[field] = {"edges": [["a", "\U0001f600", "b"]], "query": ["b", "a"], "target": "\U0001f600"}[field]
+    assert len(list(read_graph_lines([json.dumps(row)], "rows"))) == 1

@@ -189,7 +189,7 @@ def test_rows_to_score_have_answers_of_the_same_kind(learned: list[Any], scored:
         schema.require_kind(map(story, splits["test"]), "test")
         RelationData.from_rows(splits, RelationSettings(), seed=1)
         return
-    message = f"^test: found {found} as target; expected {expected}, as in the rows of training$"
+    message = f"^row 1 of test: found {found} as target; expected {expected}, as in the rows of training$"
     with pytest.raises(UserError, match=message):
         schema.require_kind(map(story, splits["test"]), "test")
     with pytest.raises(UserError, match=message):

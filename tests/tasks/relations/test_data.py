@@ -334,3 +334,18 @@ def test_augmented_rows_that_cannot_be_made_are_told(stories: RelationRows) -> N
         for note in RelationData(nameless, settings, 1).notes()
     )
     assert not any("returns" in note for note in RelationData(stories, settings, 1).notes())
+
+
+def test_rows_unlike_the_others_are_named_by_their_own_number_also_where_some_are_held_out() -> None:
+    rows = [
+        {"nodes": {"a": [n]}, "edges": [["a", "r" if n % 2 else "s", f"b{n}"]], "query": ["a", f"b{n}"], "target": "x"}
+        for n in range(20)
+    ]
+    for place in range(1, 20):
+        for change, found in (({"target": 1.5}, "a number in row {}"), ({"nodes": {"a": [1, 2]}}, "row {} of train")):
+            broken = [*rows[:place], rows[place] | change, *rows[place + 1 :]]
+            with pytest.raises(UserError, match=found.format(place + 1)):
+                RelationData.from_rows({"train": broken}, RelationSettings(valid_share=0.2), seed=1)
+    tests = [rows[0], rows[1] | {"nodes": {"a": [1, 2]}}]
+    with pytest.raises(UserError, match="row 2 of test: found other features; the model knows 1 a node and 0 an edge"):
+        RelationData.from_rows({"train": rows, "test": tests}, RelationSettings(), seed=1)

@@ -192,8 +192,8 @@ class _Reader:
 
     def _number(self, node: Any, where: Any) -> int:
         name = node_name(node)
-        if name is None:
-            raise self._error(where, "nodes that are texts or whole numbers")
+        if not name:
+            raise self._error(where, "nodes that are texts or whole numbers, none of them empty")
         return self.numbers.setdefault(name, len(self.numbers))
 
     def _labels(self, given: Any, where: Any, expected: str) -> list[str]:

@@ -106,8 +106,7 @@ class Schema:
             if odd:
                 return f"the {what} {', '.join(odd)}; the model knows {', '.join(known) or 'none'}"
         if not self._has_features(story):
-            lengths = [0 if scale is None else len(scale.mean) for scale in (self.node_features, self.edge_features)]
-            return f"other features; the model knows {lengths[0]} a node and {lengths[1]} an edge"
+            return self._other_features()
         return None
 
     def answer(self, target: Target) -> int | tuple[int, ...] | float | None:
@@ -122,11 +121,19 @@ class Schema:
         return None if None in numbers else tuple(sorted(int(number or 0) for number in numbers))
 
     def require_kind(self, stories: Iterable[Story], split: str) -> None:
-        """Refuse rows to score whose answers are of another kind than those of training: none could be right."""
-        for target in (target for story in stories for _, target in story.questions):
-            if KINDS[type(target)] != self.kind:
-                found, expected = _WORDS[KINDS[type(target)]], _WORDS[self.kind]
-                raise UserError(f"{split}: found {found} as target; expected {expected}, as in the rows of training")
+        """Refuse rows to score whose answers or features are of another kind than those of training."""
+        for row, story in enumerate(stories, start=1):
+            for _, target in story.questions:
+                if KINDS[type(target)] != self.kind:
+                    found, expected = _WORDS[KINDS[type(target)]], _WORDS[self.kind]
+                    message = f"found {found} as target; expected {expected}, as in the rows of training"
+                    raise UserError(f"row {row} of {split}: {message}")
+            if not self._has_features(story):
+                raise UserError(f"row {row} of {split}: found {self._other_features()}")
+
+    def _other_features(self) -> str:
+        lengths = [0 if scale is None else len(scale.mean) for scale in (self.node_features, self.edge_features)]
+        return f"other features; the model knows {lengths[0]} a node and {lengths[1]} an edge"
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,8 @@ class RelationData(TaskData):
             self._splits[VALID] = split_off or data.valid
         if held_out and data.valid:
             self._splits["valid files"] = data.valid
+        if held_out and model is None:
+            Schema.of(stories)  # refuses rows of different kinds by their numbers before some were held out
         learned = Schema.of(self._train) if self._streamed is None else self._streamed.schema
         self.schema = learned if model is None else model.schema
         for name, rows in self._splits.items():
