@@ -10,18 +10,16 @@ from typing import Any
 import torch
 
 from ..data.links.graph import HEAD, TAIL
-from ..data.relations.families import GENERATIONS, RELATIONS
 from ..errors import UserError, suggestion
 from ..io.settings import to_dict
 from ..tasks.base import TaskModel, bundled_models, load
-from ..tasks.graphs.model import GraphParser
 from ..tasks.links.model import LinkModel
-from ..tasks.relations.model import LabelledGraphModel
 from .batching import Batcher
 from .bodies import Refused
+from .describe import describe_model
 from .limits import Limits
 from .metrics import Metrics
-from .operations import MOST_NODES_OF_MISSING, Operation, operations_of, warm
+from .operations import Operation, operations_of, warm
 
 MOST_NAMES = 200  # nodes in an answer
 
@@ -54,21 +52,7 @@ class ServedModel:
 
     def describe(self) -> dict[str, Any]:
         """What a client must know, as plain JSON."""
-        model = self.model
-        said: dict[str, Any] = {"name": self.name, "task": model.task, "operations": list(self.operations)}
-        if isinstance(model, LabelledGraphModel):
-            relations, answers = list(model.relations), list(model.answers)
-            said |= {"asks": model.asks, "relations": relations, "answers": answers, "answers_are": model.schema.kind}
-            if set(relations) <= set(RELATIONS):
-                said["generations"] = {
-                    name: GENERATIONS[name] for name in (*relations, *answers) if name in GENERATIONS
-                }
-            said |= {"layers": model.settings.get("layers"), "heads": model.settings.get("heads")}
-        elif isinstance(model, GraphParser):
-            said |= {"columns": {name: list(labels) for name, labels in model.columns.items()}}
-        elif isinstance(model, LinkModel):
-            said |= {"relations": list(model.relations), "nodes": len(model.entities), "facts": len(model.known.facts)}
-            said |= {"lists_missing": len(model.entities) <= MOST_NODES_OF_MISSING}
+        said = {"name": self.name, "operations": list(self.operations), **describe_model(self.model)}
         return said | {"limits": to_dict(self.limits)}
 
 

@@ -2,10 +2,10 @@
 
 import { s, textWidth } from "./dom.js";
 
-const WORD = "600 16px system-ui, sans-serif";
-const LABEL = "12px system-ui, sans-serif";
-const NOTE = "11.5px system-ui, sans-serif";
-const [LEVEL, GAP, MARGIN] = [30, 18, 16];
+const WORD = "600 17px system-ui, sans-serif";
+const LABEL = "13px system-ui, sans-serif";
+const NOTE = "12px system-ui, sans-serif";
+const [LEVEL, GAP, MARGIN] = [34, 22, 16];
 
 // A graph of tokens as arcs, whichever parser it comes from: {tokens, parents, labels, notes}.
 export function diagramOf(parse) {
@@ -112,7 +112,7 @@ function describe(tokens, arcs) {
   return `${tokens.join(" ")}. ${arcs.map(({ parent, child, label }) => `${tokens[child]} is ${label || "below"} of ${tokens[parent]}`).join("; ")}`;
 }
 
-const SAVED = `text{font-family:system-ui,sans-serif;text-anchor:middle;fill:#1d1f2b}.word{font-size:16px;font-weight:600}.arc-label{font-size:12px}.word-note{font-size:11.5px;fill:#565a6e}
+const SAVED = `text{font-family:system-ui,sans-serif;text-anchor:middle;fill:#1d1f2b}.word{font-size:17px;font-weight:600}.arc-label{font-size:13px}.word-note{font-size:12px;fill:#565a6e}
 .line{fill:none;stroke:#5a5f77;stroke-width:1.5}.tip,.mark{fill:#5a5f77}.back{fill:#fff}.hit{fill:none;stroke:none}.unknown .word{fill:#a3360b;text-decoration:underline wavy}`;
 
 // A drawing as a file of its own, with its style inside.

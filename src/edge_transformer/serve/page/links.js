@@ -209,7 +209,7 @@ function star({ node, nodes, facts }, given, other, click) {
   const places = new Map([[node, { x: width / 2, y: height / 2 }]]);
   const around = nodes.filter((name) => name !== node);
   around.forEach((name, number) => {
-    const angle = (2 * Math.PI * number) / around.length - Math.PI / 2;
+    const angle = (2 * Math.PI * number) / around.length + Math.PI;
     const ring = around.length > 12 && number % 2 ? 0.66 : 1;
     places.set(name, { x: width / 2 + ring * across * Math.cos(angle), y: height / 2 + ring * up * Math.sin(angle) });
   });

@@ -57,15 +57,22 @@ export function places(line, width, height, moved = {}, rotate = 0) {
   const widest = Math.max(0, ...line.map((name) => textWidth(short(name), NAME_FONT))) / 2 + 16;
   const across = Math.max(40, width / 2 - Math.min(widest + 6, width * 0.3));
   const up = height / 2 - 42;
+  const corners = line.map((_, number) => {
+    const gap = (2 * Math.PI) / line.length;
+    const angle = Math.PI * 1.5 - gap / 2 - gap * (number - rotate);
+    return { x: Math.cos(angle), y: -Math.sin(angle) };
+  });
+  // Stretched to the whole height: a polygon with a flat side does not fill its circle.
+  const [top, bottom] = [Math.min(...corners.map(({ y }) => y)), Math.max(...corners.map(({ y }) => y))];
   line.forEach((name, number) => {
     if (moved[name]) {
       found.set(name, { x: moved[name][0] * width, y: moved[name][1] * height });
     } else if (line.length === 1) {
       found.set(name, { x: width / 2, y: height / 2 });
     } else {
-      const gap = (2 * Math.PI) / line.length;
-      const angle = Math.PI * 1.5 - gap / 2 - gap * (number - rotate);
-      found.set(name, { x: width / 2 + across * Math.cos(angle), y: height / 2 - up * Math.sin(angle) });
+      const { x, y } = corners[number];
+      const stretched = bottom - top > 0.5 ? (2 * (y - top)) / (bottom - top) - 1 : y;
+      found.set(name, { x: width / 2 + across * x, y: height / 2 + up * stretched });
     }
   });
   return found;

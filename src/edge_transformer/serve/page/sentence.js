@@ -11,6 +11,7 @@ export function formParts(form, tokens) {
   const words = form.split(" ");
   const found = words.map((text) => ({ text, token: null }));
   let term = [];
+  let inside = false; // of parentheses: names of tokens, not of predicates
   for (let place = 0; place < words.length; place += 1) {
     if (words[place] === "x" && words[place + 1] === "_" && /^\d+$/.test(words[place + 2] || "")) {
       const token = Number(words[place + 2]);
@@ -19,14 +20,24 @@ export function formParts(form, tokens) {
       term = [];
       place += 2;
     } else if (["AND", ";", "(", ")", ",", "*"].includes(words[place])) {
+      inside = words[place] === "(" || (inside && words[place] === ",");
       if (words[place] !== "(") term = [];
-    } else if (tokens.includes(words[place])) {
+    } else if (inside && tokens.includes(words[place])) {
+      for (const at of term) found[at].token = tokens.indexOf(words[place]);
+      term = [];
       found[place].token = tokens.indexOf(words[place]);
     } else {
       term.push(place);
     }
   }
-  return found.map((part) => (part.token !== null && part.token < tokens.length ? part : { ...part, token: null }));
+  const joined = [];
+  for (const part of found) {
+    const last = joined[joined.length - 1];
+    const token = part.token !== null && part.token < tokens.length ? part.token : null;
+    if (token !== null && last?.token === token && !["AND", "("].includes(last.text)) last.text += ` ${part.text}`;
+    else joined.push({ text: part.text, token });
+  }
+  return joined;
 }
 
 export class Sentence {
@@ -48,7 +59,7 @@ export class Sentence {
       h("button", { type: "button", onclick: () => this.set(text) }, text)));
     const copies = h("div", { class: "row" }, ["SVG", "PNG", "JSON"].map((kind) => h("button", { type: "button", class: "quiet", onclick: () => this.copy(kind) }, `Copy ${kind}`)), this.said);
     this.element = h("section", { class: "view sentence", "aria-label": "Sentence" },
-      h("div", { class: "card" }, fixed ? null : [h("label", { for: "sentence" }, "A sentence, words with spaces between them"), this.input], fixed && texts.length < 2 ? null : examples, this.problem),
+      fixed && texts.length < 2 ? null : h("div", { class: "card ask" }, fixed ? null : [h("label", { for: "sentence" }, "A sentence, words with spaces between them"), this.input], examples, this.problem),
       h("div", { class: "card" }, this.drawing, this.remark, copies),
       h("div", { class: "card form-card" }, h("h2", {}, "Logical form"), this.form));
     this.chips = examples;
