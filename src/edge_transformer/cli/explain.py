@@ -50,7 +50,8 @@ def explain(
         Path | None, typer.Option(help="Draw a single question to a .svg or .png file.", show_default=False)
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the playground's view of all questions to a .html file.", show_default=False)
+        Path | None,
+        typer.Option(help="Write the playground's view of all questions to a .html file.", show_default=False),
     ] = None,
     layers: Annotated[
         bool, typer.Option("--layers", help="Also show the strongest pivots of the query in every layer.")

@@ -81,7 +81,8 @@ def parse(
         typer.Option(help="Draw the graph to this file, several lines to FILE-1.svg, FILE-2.svg and so on."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the playground's view of all sentences to a .html file.", show_default=False)
+        Path | None,
+        typer.Option(help="Write the playground's view of all sentences to a .html file.", show_default=False),
     ] = None,
     form: Annotated[
         Format | None,

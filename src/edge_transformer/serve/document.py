@@ -36,9 +36,7 @@ def check_name(path: Path) -> None:
         raise UserError(f"--html {path}: expected a name that ends in .html")
 
 
-def write_explanations(
-    path: Path, model: TaskModel, explained: Sequence[tuple[Story, Explanation]]
-) -> None:
+def write_explanations(path: Path, model: TaskModel, explained: Sequence[tuple[Story, Explanation]]) -> None:
     """Write the proofs of questions about labelled graphs."""
     write(path, "families", [_explanation(model, *each) for each in explained], describe_model(model))
 

@@ -271,10 +271,10 @@ export class Family {
 
   drawTold() {
     this.told.replaceChildren(...this.facts.map((fact) => h("li", {},
-      this.fixed ? factText(fact) : [
+      this.fixed ? factText(fact) : [h("div", { class: "row" },
         h("span", {}, owner(fact[0])),
         choice(this.model.relations, fact[1], { "aria-label": `What ${fact[2]} is to ${fact[0]}`, onchange: (event) => { fact[1] = event.target.value; this.update(); } }),
-        h("span", {}, `is ${fact[2]}`),
+        h("span", {}, `is ${fact[2]}`)),
         h("button", { type: "button", class: "cross", "aria-label": `Remove: ${factText(fact)}`, onclick: () => this.remove(fact) }, "×")])),
     ...this.loose.map((name) => h("li", { class: "muted" }, `${name}: not related yet`)));
   }

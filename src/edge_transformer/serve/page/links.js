@@ -204,7 +204,7 @@ function lane(found, { facts }) {
 // A node with its neighbours around it.
 function star({ node, nodes, facts }, given, other, click) {
   const width = Math.max(280, given || 280);
-  const height = Math.min(440, Math.max(300, width * 0.8));
+  const height = nodes.length < 6 ? 220 : Math.min(440, Math.max(300, width * 0.8));
   const [across, up] = [width / 2 - 58, height / 2 - 28];
   const places = new Map([[node, { x: width / 2, y: height / 2 }]]);
   const around = nodes.filter((name) => name !== node);

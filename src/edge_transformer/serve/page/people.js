@@ -57,10 +57,12 @@ export function places(line, width, height, moved = {}, rotate = 0) {
   const widest = Math.max(0, ...line.map((name) => textWidth(short(name), NAME_FONT))) / 2 + 16;
   const across = Math.max(40, width / 2 - Math.min(widest + 6, width * 0.3));
   const up = height / 2 - 42;
+  // Many people on a narrow screen stand on a rounded box instead, which has more room at its ends.
+  const square = (value) => (width < 520 && line.length > 5 ? Math.sign(value) * Math.abs(value) ** 0.6 : value);
   const corners = line.map((_, number) => {
     const gap = (2 * Math.PI) / line.length;
     const angle = Math.PI * 1.5 - gap / 2 - gap * (number - rotate);
-    return { x: Math.cos(angle), y: -Math.sin(angle) };
+    return { x: square(Math.cos(angle)), y: -square(Math.sin(angle)) };
   });
   // Stretched to the whole height: a polygon with a flat side does not fill its circle.
   const [top, bottom] = [Math.min(...corners.map(({ y }) => y)), Math.max(...corners.map(({ y }) => y))];
@@ -118,9 +120,10 @@ export class People {
     if (this.dragging) return;
     this.state = state;
     const width = Math.max(260, Math.round(this.host.clientWidth));
-    const height = Math.round(width < 520 ? Math.min(width * 1.12, 460) : Math.min(Math.max(width * 0.62, 340), 560));
-    this.size = [width, height];
     const line = order(state.people, state.facts, state.walk || [], state.query);
+    this.narrow = width < 520;
+    const height = Math.round(this.narrow ? Math.max(Math.min(width * 1.12, 460), Math.min(58 * line.length, 900)) : Math.min(Math.max(width * 0.62, 340), 560));
+    this.size = [width, height];
     // Turned so that the question is at the bottom, also where others stand between its ends.
     const span = state.query ? line.indexOf(state.query[1]) + line.indexOf(state.query[0]) - (line.length - 1) : 0;
     this.places = places(line, width, height, state.moved, span / 2);
@@ -201,17 +204,23 @@ export class People {
     if (step.layer > state.shown || !this.places.has(start) || !this.places.has(end)) return null;
     const { path, at } = this.line(start, end);
     return s("g", { class: `edge made ${colourOf(step.layer)}${step.layer === state.shown ? " now" : ""}` },
-      s("path", { class: "line", d: path, "marker-end": `url(#head-${colourOf(step.layer)})` }), label(at.x, at.y + 4, step.edge[1]));
+      s("path", { class: "line", d: path, "marker-end": `url(#head-${colourOf(step.layer)})` }),
+      this.narrow && step.layer < state.shown ? null : label(at.x, at.y + 4, step.edge[1]));
   }
 
   question(state) {
     const [start, end] = state.query;
     const told = state.facts.some(([a, , b]) => (a === start && b === end) || (a === end && b === start));
     const { path, at } = this.line(start, end, told ? -0.5 : 0);
+    const said = state.answer || "?";
+    const [a, b] = [this.places.get(start), this.places.get(end)];
+    // Where there is no room between the two, the answer stands below the line.
+    const room = Math.abs(b.x - a.x) - (this.boxes.get(start).w + this.boxes.get(end).w) / 2;
+    const tight = !told && Math.abs(b.y - a.y) < 40 && room < textWidth(said, NAME_FONT) + 34;
     const done = state.proof ? state.shown >= (state.proof.layer || 0) : true;
     return s("g", { class: "edge asked" },
       s("path", { class: "line", d: path, "marker-end": "url(#head-asked)" }),
-      label(at.x, at.y + (told ? 4 : 5), done && state.answer ? `${state.answer}` : "?", "600 14px system-ui, sans-serif"));
+      label(at.x, at.y + (tight ? 33 : 5), done ? said : "?", NAME_FONT));
   }
 
   // All triangles of one edge in one layer, the darker the more attention they get.
