@@ -1,4 +1,4 @@
-"""Load the server on loopback: answers a second and latencies, batched against one by one; broken requests; a full queue.
+"""Load the server on loopback: answers a second and latencies, batched or one by one; broken requests; a full queue.
 
 Each mode starts a server of its own and ends within the seconds and requests that it is given. Run it on an idle
 machine; `--cores 1` gives the server one core, and the clients the others.
@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ def chain(people: int, seed: int = 0) -> dict[str, Any]:
     """A family of so many people in a chain."""
     chance = random.Random(seed)
     names = [f"p{number}" for number in range(people)]
-    edges = [[a, chance.choice(RELATIONS), b] for a, b in zip(names, names[1:], strict=False)]
+    edges = [[a, chance.choice(RELATIONS), b] for a, b in pairwise(names)]
     return {"edges": edges, "query": [names[0], names[-1]]}
 
 

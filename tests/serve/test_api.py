@@ -16,6 +16,7 @@ import pytest
 
 import edge_transformer as et
 from command_line import run
+from documents import blocks
 from edge_transformer.serve.app import Server
 from edge_transformer.serve.guard import LOOPBACK, Safety
 from edge_transformer.serve.limits import Limits
@@ -347,7 +348,7 @@ def test_a_failure_of_ours_has_no_traceback(capfd: pytest.CaptureFixture[str]) -
         return [{"answer": value} for value in inputs]
 
     model.predict = fail
-    with serving({"slow": model}) as (client, server):
+    with serving({"slow": model}) as (client, _):
         assert refusal(ask(client, "slow", "predict", 13)) == (
             500,
             "the server could not answer this; its log says why",
@@ -394,6 +395,13 @@ def test_a_token_a_host_and_an_origin(models: dict[str, Any]) -> None:
         ours, theirs = ({**right, "origin": origin} for origin in ("https://example.org", "https://evil.example"))
         assert client.get("/v1/models", headers=ours).headers["access-control-allow-origin"] == "https://example.org"
         assert "access-control-allow-origin" not in client.get("/v1/models", headers=theirs).headers
+
+
+def test_the_lines_of_the_documents(client: httpx.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    [snippet] = [block.text for block in blocks("docs/serve.md", "py")]
+    assert len(snippet.split("\n\n")[1].splitlines()) == 3
+    exec(snippet.replace("http://127.0.0.1:8000", f"{client.base_url}".rstrip("/")), {})
+    assert capsys.readouterr().out == "daughter\n"
 
 
 # --- state ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The triangles of chosen edges in every layer, head by head, as plain JSON values: what a drawing of attention needs."""
+"""The triangles of chosen edges in every layer, head by head, as plain JSON values."""
 
 from __future__ import annotations
 

@@ -89,8 +89,9 @@ class Server:
     async def _outcomes(self, request: Request, ticket: Ticket, batcher: Any) -> list[Any]:
         """Wait for the answers; where the client hangs up, or the time is over, its questions are dropped."""
         hung_up = asyncio.create_task(_disconnected(request))
+        either: set[asyncio.Future[Any]] = {hung_up, ticket.future}
         try:
-            await asyncio.wait({hung_up, ticket.future}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not ticket.future.done():
                 raise Refused(GONE, "the client hung up")
             return ticket.future.result()

@@ -45,18 +45,17 @@ class Safety:
 
 def read_token(path: Path) -> bytes:
     """The token in a file, without spaces and line ends around it."""
+    least, most = TOKEN_BYTES
     try:
         with open(path, "rb") as file:
-            token = file.read(TOKEN_BYTES[1] + 1).strip()
+            token = file.read(most + 1).strip()
     except OSError as error:
         raise UserError(f"--token-file {path}: {error.strerror}") from error
-    if not TOKEN_BYTES[0] <= len(token) <= TOKEN_BYTES[1] or not re.fullmatch(rb"[!-~]+", token):
+    if not least <= len(token) <= most or not re.fullmatch(rb"[!-~]+", token):
         found = (
             f"{len(token)} bytes" if re.fullmatch(rb"[!-~]*", token) else "spaces or letters that a header cannot have"
         )
-        raise UserError(
-            f"--token-file {path}: found {found}; expected {TOKEN_BYTES[0]} to {TOKEN_BYTES[1]} letters, digits and signs"
-        )
+        raise UserError(f"--token-file {path}: found {found}; expected {least} to {most} letters, digits and signs")
     return token
 
 

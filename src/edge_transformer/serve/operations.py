@@ -208,7 +208,7 @@ class Translate(Operation):
 
 class PredictLinks(Operation):
     name = "predict"
-    options = ("top",)
+    options: ClassVar[tuple[str, ...]] = ("top",)
 
     def __init__(self, model: LinkModel, limits: Limits) -> None:
         super().__init__(limits)

@@ -66,9 +66,8 @@ def open_socket(host: str, port: int) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
     except OSError as error:
-        raise UserError(
-            f"--host {host} --port {port}: {error.strerror or error}; expected a free port of this machine; port 0 takes any"
-        ) from error
+        said = f"--host {host} --port {port}: {error.strerror or error}"
+        raise UserError(f"{said}; expected a free port of this machine; port 0 takes any") from error
     return opened
 
 
