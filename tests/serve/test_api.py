@@ -295,7 +295,7 @@ def test_a_full_queue_answers_at_once_and_later_requests_are_answered(models: di
         wait_until(lambda: len(server.models["slow"].batcher) == 4)
         started = time.perf_counter()
         refused = ask(client, "slow", "predict", 3)
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < 10
         assert refusal(refused) == (503, "4 questions wait for slow, of at most 4; ask again later")
         assert refused.headers["retry-after"] == "1"
         assert 'queue_items{model="slow"} 4' in client.get("/metrics").text
@@ -308,7 +308,7 @@ def test_a_full_queue_answers_at_once_and_later_requests_are_answered(models: di
 
 def test_time_is_limited_and_clients_that_hang_up_are_dropped() -> None:
     slow, model = slow_model()
-    with serving({"slow": model}, Limits(seconds=1.5)) as (client, server):
+    with serving({"slow": model}, Limits(seconds=4)) as (client, server):
         batcher = server.models["slow"].batcher
         late: list[httpx.Response] = []
         first = threading.Thread(target=lambda: late.append(ask(client, "slow", "predict", "first")))
@@ -323,7 +323,7 @@ def test_time_is_limited_and_clients_that_hang_up_are_dropped() -> None:
             wait_until(lambda: len(batcher) == 3)
         wait_until(lambda: len(batcher) == 0)
         first.join(30)
-        assert refusal(late[0]) == (503, "no answer within 1.5 seconds; ask for less, or again later")
+        assert refusal(late[0]) == (503, "no answer within 4 seconds; ask for less, or again later")
         assert late[0].headers["retry-after"] == "1"
         slow.go.set()
         assert ask(client, "slow", "predict", "second").json() == {"answer": "second"}
