@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.export import Dim
 
 import edge_transformer as et
-from edge_transformer.tasks.base import bundled_models
 
 BATCH, N = Dim("batch", min=1), Dim("n", min=1)
 SHAPES: dict[str, Any] = {"clutrr-small": ({0: BATCH, 1: N, 2: N}, {0: BATCH}), "cogs-small": ({0: BATCH, 1: N},)}
@@ -22,7 +21,7 @@ def example(name: str, batch: int, n: int) -> tuple[Tensor, ...]:
     return torch.randint(5, (batch, n, n)), torch.randint(n, (batch, 2))
 
 
-@pytest.mark.parametrize("name", bundled_models())
+@pytest.mark.parametrize("name", SHAPES)
 def test_bundled_models(name: str) -> None:
     torch.manual_seed(0)
     model = et.load(name)

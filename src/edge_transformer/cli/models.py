@@ -11,7 +11,13 @@ from rich.table import Column, Table
 
 from .options import out
 
-HOW = {"relations": "predict", "graphs": "parse --model", "trees": "parse --model", "seq2seq": "translate"}
+HOW = {
+    "relations": "predict",
+    "links": "predict",
+    "graphs": "parse --model",
+    "trees": "parse --model",
+    "seq2seq": "translate",
+}
 
 
 def models(
