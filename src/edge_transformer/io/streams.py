@@ -15,7 +15,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from ..errors import DataError, UserError, no_text
+from ..errors import DataError, UserError, no_text, suggestion
 
 CHUNK_BYTES = 1 << 20
 MAX_CHARACTERS = 1_000_000  # of a line; no reader takes more
@@ -265,7 +265,7 @@ def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Pat
     for name in row:
         if name not in known:
             fields = ", ".join(f'"{each}"' for each in known)
-            raise DataError(source, line, f"the field {shown(name)}", f"no other than {fields}")
+            raise DataError(source, line, f"the field {shown(name)}", f"no other than {fields}{suggestion(name, known)}")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -128,7 +128,11 @@ def test_errors_of_values_that_come_without_a_line() -> None:
 
 def test_unknown_fields_are_refused() -> None:
     message = fail(json.dumps(GRAPH | {"node": ["Ann"]}))
-    assert message == f'found the field "node"; expected no other than {", ".join(json.dumps(name) for name in FIELDS)}'
+    known = ", ".join(json.dumps(name) for name in FIELDS)
+    assert message == f'found the field "node"; expected no other than {known}; did you mean nodes?'
+    for wrong, right in (("edgs", "edges"), ("traget", "target"), ("qeury", "query")):
+        assert fail(json.dumps(GRAPH | {wrong: []})).endswith(f'"id"; did you mean {right}?')
+    assert fail(json.dumps(GRAPH | {"colour": 3})).endswith('"id"')
     for asks in ("nodes", "graph"):
         with pytest.raises(DataError, match='found the field "query"; expected no other than "nodes", "edges"'):
             graph_from_json(GRAPH, "x", asks=asks)
