@@ -15,6 +15,7 @@ from ...errors import DataError, UserError
 from ...io.streams import check_fields, shown, shown_field
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from ..relations.fields import is_number, node_name
+from ..relations.values import in_python
 
 FACT_FIELDS = ("head", "relation", "tail")
 ENTITY_FIELDS = ("entity", "types", "features")
@@ -49,8 +50,8 @@ class LinkRows:
 
 
 def fact_of(value: Any, where: str) -> Fact | tuple[str, Entity]:
-    """Check a row in memory: a fact, or what is known of a node."""
-    return read_fact(value, where)
+    """Check a row in memory, which may have values of NumPy and PyTorch: a fact, or what is known of a node."""
+    return read_fact(in_python(value), where)
 
 
 def read_fact(value: Any, source: str | Path, line: int | None = None) -> Fact | tuple[str, Entity]:
