@@ -85,7 +85,7 @@ def explain(
                 text = explanation.text(sys.stdout.encoding or "utf-8", layers)
                 print(("\n" if number > 1 else "") + text, flush=True)
             if figure is not None:
-                write_figure(explaining.draw(explanation), figure)
+                write_figure(explaining.draw(explanation), figure, letters=True)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
     if not number:
         raise UserError(f"{name}: found no question; expected one JSON object per line, such as {explaining.example}")
