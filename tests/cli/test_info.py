@@ -103,7 +103,7 @@ def test_lengths(text: str, lengths: list[int]) -> None:
 def test_unknown_kind_of_data(tmp_path: Path) -> None:
     assert refused("data", "generate", "chess", "--out", str(tmp_path / "x")) == (
         "unknown kind of data 'chess'; known are clutrr, clutrr-sample, organisation, permissions, spatial, family, "
-        "graph, molecules"
+        "graph, molecules, relatives"
     )
 
 
