@@ -4,17 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-tools
+SERVER := $(VENV)/.installed-server
 LINT := lint
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/edge_transformer/ops/csrc/*.c src/edge_transformer/ops/csrc/*.h)
 INSTALL = $(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python .ci/pytorch.py)
 
-.PHONY: demo test lint format docs wheel clean help
+.PHONY: demo playground test lint format docs wheel clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 demo: $(PACKAGE)  ## from nothing to a trained model, a table, a figure and an answered question
 	$(BIN)/python -m edge_transformer demo --out demo
+
+playground: $(SERVER)  ## from nothing to a page in the browser, with the bundled models
+	$(BIN)/python -m edge_transformer serve
 
 test: $(TOOLS) $(LINT)  ## lint, types and all tests; with LINT= the tests alone
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
@@ -47,7 +51,12 @@ $(PACKAGE): $(SOURCES) | $(BIN)/python
 	$(INSTALL) -e .
 	touch $(PACKAGE)
 
+$(SERVER): $(SOURCES) | $(BIN)/python
+	@echo "installing PyTorch, a server and some smaller packages into $(VENV), which takes some minutes ..."
+	$(INSTALL) -e '.[serve]'
+	touch $(PACKAGE) $(SERVER)
+
 $(TOOLS): $(SOURCES) | $(BIN)/python
 	@echo "installing PyTorch, smaller packages and the developers' tools into $(VENV), which takes some minutes ..."
 	$(INSTALL) -e '.[dev]'
-	touch $(PACKAGE) $(TOOLS)
+	touch $(PACKAGE) $(SERVER) $(TOOLS)

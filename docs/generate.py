@@ -194,6 +194,15 @@ for _example in sorted((ROOT / "examples").glob("*.py")):
     BLOCKS[f"example {_example.stem}"] = lambda path=_example: f"```py\n{path.read_text(encoding='utf-8')}```\n"  # type: ignore[misc]
 
 
+@block
+def serve_limits() -> str:
+    from edge_transformer.serve.limits import Limits
+
+    comments = field_comments(Limits)
+    rows = ((f"`{each.name}`", f"`{each.default}`", comments[each.name]) for each in dataclasses.fields(Limits))
+    return table(("limit", "default", "what"), rows)
+
+
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,22 @@ import edge_transformer
 PACKAGE = Path(edge_transformer.__file__).parent
 # A room imports only from rooms before it, and from itself. Imports inside functions count too.
 ROOMS = (
-    *("errors", "io", "draw", "ops", "nn", "data", "tasks", "onnx", "training", "report", "explain", "splits", "bench"),
+    *(
+        "errors",
+        "io",
+        "draw",
+        "ops",
+        "nn",
+        "data",
+        "tasks",
+        "onnx",
+        "training",
+        "report",
+        "explain",
+        "splits",
+        "bench",
+        "serve",
+    ),
     *("api", "cli", "__main__", "__init__"),
 )
 ROOT = {"__init__.py", "__main__.py", "api.py", "errors.py", "py.typed"}

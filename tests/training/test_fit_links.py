@@ -58,7 +58,7 @@ def test_choices_are_told_with_how_to_change_them() -> None:
     assert "2 layers, embeddings of its nodes, the mean of 8 networks" in told[1]
     assert told[2].endswith("it keeps the last weights")
     large = reasons(run_of(facts(mean_size=2746.0)), facts(mean_size=2746.0))
-    assert "neighbourhoods of 150 nodes for more than 500 nodes" in large[1]
+    assert "neighbourhoods of 160 nodes for more than 500 nodes" in large[1]
 
 
 def test_a_ring_of_days_is_learned_at_the_first_try(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,10 @@ def explain(
     figure: Annotated[
         Path | None, typer.Option(help="Draw a single question to a .svg or .png file.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the playground's view of all questions to a .html file.", show_default=False),
+    ] = None,
     layers: Annotated[
         bool, typer.Option("--layers", help="Also show the strongest pivots of the query in every layer.")
     ] = False,
@@ -62,15 +66,19 @@ def explain(
     edge-transformer explain runs/relations-cpu-families-seed1 --figure why.svg`
     """
     from ..draw.style import FORMATS, write_figure
+    from ..serve.document import MOST_ITEMS, check_name
     from ..tasks.base import load
     from ..tasks.links.model import LinkModel
 
     prepare_process(threads)
     if figure is not None and figure.suffix not in FORMATS:
         raise UserError(f"--figure {figure}: expected a name that ends in {' or '.join(FORMATS)}")
+    if html is not None:
+        check_name(html)
     model = load(run, trust or ())
     explaining = _of_links(model) if isinstance(model, LinkModel) else _of_graphs(model)
     name, number = name_of(source), 0
+    saved: list[tuple[Any, Any]] = []
     with open_lines(source, "questions") as lines:
         questions: Iterable[Any] = explaining.read(lines, name)
         if figure is not None:
@@ -84,11 +92,16 @@ def explain(
             else:
                 text = explanation.text(sys.stdout.encoding or "utf-8", layers)
                 print(("\n" if number > 1 else "") + text, flush=True)
+            if html is not None and number <= MOST_ITEMS + 1:  # one more than can be written is refused
+                saved.append((question, explanation))
             if figure is not None:
                 write_figure(explaining.draw(explanation), figure, letters=True)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
     if not number:
         raise UserError(f"{name}: found no question; expected one JSON object per line, such as {explaining.example}")
+    if html is not None:
+        explaining.save(html, saved)
+        print(f"written: {html}", file=sys.stderr)
 
 
 class _Explaining(NamedTuple):
@@ -97,6 +110,7 @@ class _Explaining(NamedTuple):
     read: Callable[[Iterable[str], str], Iterable[Any]]
     explain: Callable[[Any], Any]
     draw: Callable[[Any], Figure]
+    save: Callable[[Path, list[tuple[Any, Any]]], None]  # questions with their explanations, as a page
     example: str
 
 
@@ -104,12 +118,14 @@ def _of_graphs(model: TaskModel) -> _Explaining:
     from ..data.relations.fields import read_graph_lines
     from ..explain.figure import draw_explanation
     from ..explain.proof import MAX_NODES, check_model, explain_stories
+    from ..serve.document import write_explanations
 
     known, _ = check_model(model)
     return _Explaining(
         partial(read_graph_lines, known=known.relations, max_nodes=MAX_NODES),
         lambda story: explain_stories(model, [story])[0],
         draw_explanation,
+        lambda path, saved: write_explanations(path, model, saved),
         EXAMPLE,
     )
 
@@ -117,13 +133,20 @@ def _of_graphs(model: TaskModel) -> _Explaining:
 def _of_links(model: LinkModel) -> _Explaining:
     from ..explain.links.figure import draw_link_explanation
     from ..explain.links.proof import check_link_model, explain_link
+    from ..serve.document import write_links
 
     check_link_model(model)
 
     def read(lines: Iterable[str], name: str) -> Iterable[Any]:
         return ((f"{name}:{number}", value) for number, value in read_json_lines(lines, name))
 
-    return _Explaining(read, lambda asked: explain_link(model, asked[1], asked[0]), draw_link_explanation, LINK_EXAMPLE)
+    return _Explaining(
+        read,
+        lambda asked: explain_link(model, asked[1], asked[0]),
+        draw_link_explanation,
+        lambda path, saved: write_links(path, model, [explanation.to_dict() for _, explanation in saved]),
+        LINK_EXAMPLE,
+    )
 
 
 def explain_score(

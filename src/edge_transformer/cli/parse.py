@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram
 
 DEFAULT_MODEL = "cogs-small"
+MOST_SAVED = 200  # sentences of a .html file
 PIPE_WIDTH = 160  # width of a diagram without a terminal
 
 Tokens = tuple[str, ...]
@@ -79,6 +80,10 @@ def parse(
         Path | None,
         typer.Option(help="Draw the graph to this file, several lines to FILE-1.svg, FILE-2.svg and so on."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the playground's view of all sentences to a .html file.", show_default=False),
+    ] = None,
     form: Annotated[
         Format | None,
         typer.Option(
@@ -119,6 +124,10 @@ def parse(
         raise UserError(f"--svg {svg}: expected a name that ends in .svg")
     if svg is not None:
         check_writable("--svg", svg, first=svg if sentence is not None else _numbered(svg, 1))
+    if html is not None:
+        from ..serve.document import check_name
+
+        check_name(html)
     typed = sentence is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty()
     parser = _load(model, threads, tree, trust or ())
     makes_trees = _makes_trees(parser)
@@ -138,21 +147,26 @@ def parse(
         _print(_written(answer, form, ascii_only), out)
         _remark(answer, "")
         _draw(answer, svg)
+        _save([answer], html)
         return
     if typed:
         print("one sentence per line; Ctrl-D ends the input", file=sys.stderr)
     name = name_of(source)
     count = 0
+    saved: list[Answer] = []
     with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
         for count, (line, answer) in enumerate(parser.parse_lines(lines, name, lines.pausing), start=1):
             apart = "\n" if form is Format.diagram else ""
             _print(_written(answer, form, ascii_only) + apart, out)
             _remark(answer, f"{name}:{line}: ")
             _draw(answer, _numbered(svg, count) if svg is not None else None)
+            if html is not None and count <= MOST_SAVED + 1:  # one more than can be written is refused
+                saved.append(answer)
             advance(1)
     if not count:
         example = 'edge-transformer parse "A cat ran ."'
         raise UserError(f"{name}: found no sentence; expected one per line, or one as an argument: {example}")
+    _save(saved, html)
 
 
 def _load(name: str, threads: int | None, tree: bool, trust: Iterable[str]) -> Parser:
@@ -197,11 +211,15 @@ def _written(answer: Answer, form: Format, ascii_only: bool) -> str:
 
 
 def _as_json(answer: Answer) -> str:
+    return json_line(_plain(answer))
+
+
+def _plain(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, DependencySentence):
         from ..tasks.trees.model import tree_as_json
 
-        return json_line(tree_as_json(answer))
-    return json_line(answer.to_json())
+        return tree_as_json(answer)
+    return answer.to_json()
 
 
 def _text(answer: Answer, ascii_only: bool) -> str:
@@ -254,6 +272,15 @@ def _draw(answer: Answer, path: Path | None) -> None:
 
     write_text(path, draw_svg(_diagram(answer)))
     print(f"written: {path}", file=sys.stderr)  # standard output is for answers
+
+
+def _save(answers: Sequence[Answer], path: Path | None) -> None:
+    if path is None:
+        return
+    from ..serve.document import write_parses
+
+    write_parses(path, [_plain(answer) for answer in answers])
+    print(f"written: {path}", file=sys.stderr)
 
 
 def _print(text: str, out: TextIO) -> None:

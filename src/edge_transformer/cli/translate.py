@@ -142,14 +142,16 @@ class _Style:
     def text(self, translation: Translation) -> str:
         return runnable(translation.target) if self.sparql else translation.text
 
-    def json(self, translation: Translation) -> dict[str, Any]:
-        return translation.to_json() | ({"sparql": runnable(translation.target)} if self.sparql else {})
+    def json(self, answered: AnsweredLine) -> dict[str, Any]:
+        if not self.sparql:
+            return answered.to_json(self.several)
+        return answered.to_json(self.several, lambda each: {"sparql": runnable(each.target)})
 
 
 def _print(answered: AnsweredLine, where: str, style: _Style) -> None:
     found = answered.translations
     if style.as_json:
-        text = json_line(_as_json(answered, style))
+        text = json_line(style.json(answered))
     elif style.several:
         text = "".join(f"{one.log_probability:.4f}\t{style.text(one)}\n" for one in found)
     else:
@@ -158,20 +160,6 @@ def _print(answered: AnsweredLine, where: str, style: _Style) -> None:
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=style.out, flush=True)
     if not style.as_json:
         _remark(answered, where, style.sparql)
-
-
-def _as_json(answered: AnsweredLine, style: _Style) -> dict[str, Any]:
-    """Translations with the other fields of the question, which never replace ours."""
-    fields, found = dict(answered.line.question.fields), answered.translations
-    if answered.line.error:
-        return fields | {"error": str(answered.line.error)}
-    value = fields | (style.json(found[0]) if found else {"source": "", "target": ""})
-    if style.several:
-        of_text = ("source", "unknown", "left_out")
-        value["candidates"] = [
-            {name: item for name, item in style.json(one).items() if name not in of_text} for one in found
-        ]
-    return value
 
 
 def _remark(answered: AnsweredLine, where: str, sparql: bool) -> None:

@@ -102,13 +102,18 @@ def equal_sizes(stories: Sequence[Story]) -> Iterator[list[int]]:
         yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
+def check_question(story: Story, where: str = "explain") -> None:
+    """Refuse a row with several questions."""
+    if story.more:
+        pairs = f"{1 + len(story.more)} pairs of nodes"
+        raise UserError(f'{where}: found {pairs} in "query"; expected one pair: ask for each in a row of its own')
+
+
 def first_states(model: RelationModel, stories: Sequence[Story]) -> Tensor:
     """The state of all pairs before the first layer, of stories of one size: (B, n, n, dim)."""
     table = GraphTable(model.schema)
     for story in stories:
-        if story.more:
-            pairs = f"{1 + len(story.more)} pairs of nodes"
-            raise UserError(f'explain: found {pairs} in "query"; expected one pair: ask for each in a row of its own')
+        check_question(story)
         if not table.add(story):
             raise UserError(f"explain: found {model.schema.unknown(story)}")
     [batch] = table.batches(merge_equal=False)

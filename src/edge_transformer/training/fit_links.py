@@ -11,7 +11,7 @@ from ..tasks.base import DataFacts
 from .config import RunConfig
 
 WHOLE = 500  # nodes of the largest graph whose training steps see all of it
-NEIGHBOURHOOD = 150
+NEIGHBOURHOOD = 160  # room for an answer and 50 sampled ones, with two nodes around each
 LEAST_STEPS = 1000
 RANKED = 1500  # nodes of the largest graph, as `model.whole` has it, on which answers are ranked among all nodes
 SAMPLED, SCORED = 50, 100  # above that: wrong answers to rank among, and validation facts that are scored midway

@@ -281,7 +281,7 @@ def test_a_part_of_the_validation_facts_is_scored_midway() -> None:
     assert data.midway_rows() == 2
     data.evaluate_midway(model, CPU, advanced.append)
     assert sum(advanced) == 2
-    assert data.evaluate(model, CPU).details["valid"]["queries"] == 12
+    assert data.evaluate(model, CPU).details["valid"]["queries"] == 4
 
 
 @pytest.mark.parametrize("nodes", [0, 8])

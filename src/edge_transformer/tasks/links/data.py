@@ -30,6 +30,7 @@ from .scores import average_precision, ranking_scores, ranks, sample_negatives, 
 TRAIN, VALID, TEST = "train", "valid", "test"
 SIDES = ((TAIL, "tail"), (HEAD, "head"))
 QUESTIONS, AROUND = 256, 4  # facts that are scored at once, on the whole graph and in neighbourhoods
+MOST_HELD_OUT = 1000  # validation facts that are split off: more say little more, and each takes two passes to score
 NEGATIVES_SEED = 0  # the same sampled negatives for every model
 
 
@@ -43,7 +44,7 @@ class LinkSettings:
     valid_share: float = 0.1  # without validation facts: the share of training facts held out
     test: bool = True  # False leaves the test files unread, for runs that choose recipes
     split: str | None = None  # of a corpus with several, such as S1 of Countries
-    scored: int = 0  # at the most so many validation facts are scored during training; 0: all
+    scored: int = 0  # at the most so many validation facts are scored; 0: all
     elsewhere: str | None = None  # folder of another graph with the same relations; its test facts are scored too
     negatives: int = 0  # also rank answers among so many sampled ones, as is usual for graphs not trained on
 
@@ -277,13 +278,14 @@ class LinkData(TaskData):
     # --- scores -------------------------------------------------------------------------------------------------------
 
     def evaluation_rows(self) -> int:
-        return sum(map(len, self._numbers.values()))
+        others = (len(facts) for name, facts in self._numbers.items() if name != VALID)
+        return sum(others) + len(self._midway_facts())
 
     def midway_rows(self) -> int:
         return len(self._midway_facts())
 
     def _midway_facts(self) -> Tensor:
-        """The validation facts that are scored during training."""
+        """The validation facts that are scored."""
         facts, most = self._numbers.get(VALID, torch.empty(0, 3, dtype=torch.long)), self._settings.scored
         if not most or len(facts) <= most:
             return facts
@@ -294,7 +296,8 @@ class LinkData(TaskData):
         scores = Scores()
         names = sorted(self._numbers, key=lambda name: (name != TEST, name == VALID, name))
         for name in names:
-            found = self._score(self._numbers[name], model, progress)
+            facts = self._midway_facts() if name == VALID else self._numbers[name]
+            found = self._score(facts, model, progress)
             not_scored = self._lost(name) + (self._told if name == VALID else 0)
             scores.details[name] = {**found.details, "not_scored": not_scored}
             main = next(iter(found), "")
@@ -433,7 +436,7 @@ def _cross_entropy(scores: Tensor, answers: Tensor, others: Tensor) -> Tensor:
 
 def _held_out(facts: list[Fact], share: float, seed: int) -> tuple[list[Fact], list[Fact]]:
     """Facts without, and those of, a validation part: no node and no relation loses its last fact."""
-    wanted = round(share * len(facts))
+    wanted = min(MOST_HELD_OUT, round(share * len(facts)))
     left: dict[object, int] = {}
     for fact in facts:
         for key in ((fact.head,), (fact.tail,), fact.relation):

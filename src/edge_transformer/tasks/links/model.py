@@ -236,7 +236,8 @@ class LinkModel(TaskModel):
         device, most = next(self.parameters()).device, self.options.nodes
         found = []
         with answering(self):
-            for some in candidates.split(max(1, most // NODES_A_CANDIDATE)):
+            parts = -(-len(candidates) // max(1, most // NODES_A_CANDIDATE))
+            for some in candidates.tensor_split(max(1, parts)):
                 seeds = torch.cat([node[None], some])
                 # The same question has the same answer.
                 around = self.known.graph.around(seeds, most, generator=torch.Generator().manual_seed(0))

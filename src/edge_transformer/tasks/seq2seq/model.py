@@ -74,6 +74,23 @@ class AnsweredLine:
     line: Line
     translations: tuple[Translation, ...]
 
+    def to_json(
+        self, several: bool = False, more: Callable[[Translation], dict[str, Any]] = lambda _: {}
+    ) -> dict[str, Any]:
+        """The best translation with the other fields of the question, which never replace ours; or the error.
+
+        With `several` all of them are "candidates"; `more` adds fields to each.
+        """
+        fields = dict(self.line.question.fields)
+        if self.line.error:
+            return fields | {"error": str(self.line.error)}
+        found = [each.to_json() | more(each) for each in self.translations]
+        value = fields | (found[0] if found else {"source": "", "target": ""})
+        if several:
+            of_text = ("source", "unknown", "left_out")
+            value["candidates"] = [{name: item for name, item in each.items() if name not in of_text} for each in found]
+        return value
+
 
 class Translator(TaskModel):
     """A sequence of words in; another one out, word by word."""

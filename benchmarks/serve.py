@@ -1,0 +1,372 @@
+"""Load the server on loopback: answers a second and latencies, batched or one by one; broken requests; a full queue.
+
+Each mode starts a server of its own and ends within the seconds and requests that it is given. Run it on an idle
+machine; `--cores 1` gives the server one core, and the clients the others.
+
+    python benchmarks/serve.py speed --seconds 10 --json benchmarks/serve.json
+    python benchmarks/serve.py endure --minutes 10 --json benchmarks/serve.json
+    python benchmarks/serve.py fuzz --bodies 100000 --json benchmarks/serve.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from edge_transformer.bench.machine import describe
+from edge_transformer.io.files import write_json
+from edge_transformer.io.settings import to_dict
+
+CONNECTIONS = (1, 8, 64)
+MOST_SECONDS, MOST_MINUTES, MOST_BODIES = 120, 30, 1_000_000
+MODEL = "clutrr-small"
+RELATIONS = ("mother", "son", "sister", "brother", "daughter", "father")
+
+
+def chain(people: int, seed: int = 0) -> dict[str, Any]:
+    """A family of so many people in a chain."""
+    chance = random.Random(seed)
+    names = [f"p{number}" for number in range(people)]
+    edges = [[a, chance.choice(RELATIONS), b] for a, b in pairwise(names)]
+    return {"edges": edges, "query": [names[0], names[-1]]}
+
+
+QUESTIONS = {"small": [chain(6, seed) for seed in range(50)], "large": [chain(20, seed) for seed in range(50)]}
+
+
+class Running(NamedTuple):
+    """A server process, and where it answers."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def memory(self) -> float:
+        """Resident megabytes."""
+        text = Path(f"/proc/{self.process.pid}/statm").read_text()
+        return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextmanager
+def server(cores: int, *options: str) -> Iterator[Running]:
+    """A server of the bundled models in a process of its own; ended by SIGTERM, which must end it well."""
+    command = [sys.executable, "-m", "edge_transformer", "serve", "--port", "0", "--threads", str(cores), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        if cores < (os.cpu_count() or 1) and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, range(cores))
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith("http://"):
+            raise SystemExit("the server did not start")
+        yield Running(process, int(line.split()[0].rsplit(":", 1)[1]))
+    finally:
+        process.terminate()
+        code = process.wait(60)
+        if code:
+            print(f"the server ended with {code}", file=sys.stderr)
+
+
+# --- a small HTTP client: one that takes less time than the server ----------------------------------------------------
+
+
+class Connection:
+    """A connection that stays open."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, body: bytes, verb: str = "predict") -> tuple[int, bytes]:
+        """The status and the body of the answer."""
+        if self.streams is None:
+            self.streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.streams
+        head = f"POST /v1/models/{MODEL}/{verb} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+        fields = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
+        found = await reader.readexactly(int(fields["content-length"]))
+        if fields.get("connection") == "close":
+            self.close()
+        return int(lines[0].split()[1]), found
+
+    def close(self) -> None:
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
+
+
+# --- speed ------------------------------------------------------------------------------------------------------------
+
+
+async def load(port: int, connections: int, bodies: list[bytes], seconds: float) -> dict[str, Any]:
+    """Ask over so many connections, each one question at a time."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def one(number: int) -> None:
+        connection = Connection(port)
+        place = number
+        while time.perf_counter() < end:
+            started = time.perf_counter()
+            status, _ = await connection.post(bodies[place % len(bodies)])
+            if status != 200:
+                raise SystemExit(f"status {status}")
+            times.append(time.perf_counter() - started)
+            place += 1
+        connection.close()
+
+    started = time.perf_counter()
+    await asyncio.gather(*(one(number) for number in range(connections)))
+    took = time.perf_counter() - started
+    cuts = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
+    return {
+        "connections": connections,
+        "requests": len(times),
+        "requests_per_second": round(len(times) / took, 1),
+        "p50_ms": round(1000 * cuts[49], 2),
+        "p99_ms": round(1000 * cuts[98], 2),
+    }
+
+
+def speed(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Requests a second and latencies at each number of connections, batched and one by one, in turns."""
+    seconds = min(arguments.seconds, MOST_SECONDS)
+    found: dict[str, Any] = {}
+    patient = ("--max-seconds", "600")  # what is slow is measured, not refused
+    with server(arguments.cores, *patient) as batched, server(arguments.cores, *patient, "--gather-ms", "0") as alone:
+        for size, questions in QUESTIONS.items():
+            bodies = [json.dumps(question).encode() for question in questions]
+            for connections in CONNECTIONS:
+                for name, running in (("batched", batched), ("one by one", alone)):
+                    asyncio.run(load(running.port, connections, bodies, min(seconds, 1)))  # warm
+                    row = asyncio.run(load(running.port, connections, bodies, seconds))
+                    found.setdefault(size, {}).setdefault(name, []).append(row)
+                    print(size, name, row, flush=True)
+        found["page"] = page_time(batched.port)
+    for size in QUESTIONS:
+        both = [found[size][name][-1]["requests_per_second"] for name in ("batched", "one by one")]
+        found[size]["ratio_at_64"] = round(both[0] / both[1], 2)
+        print(size, "batched against one by one at 64 connections:", found[size]["ratio_at_64"])
+    found["full_queue"] = full_queue(arguments)
+    return found
+
+
+def page_time(port: int) -> dict[str, Any]:
+    """How long all files of the page take, one after another, and their bytes as sent."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        text = client.get("/").text
+        names = sorted({part.split('"')[0] for part in text.split('"page/')[1:]})
+        started = time.perf_counter()
+        responses = [client.get("/"), *(client.get(f"/page/{name}") for name in names), client.get("/v1/models")]
+        took = time.perf_counter() - started
+    sizes = [len(each.content) for each in responses]
+    sent = [int(each.headers["content-length"]) for each in responses]
+    found = {"ms": round(1000 * took, 1), "files": len(sizes), "bytes": sum(sizes), "bytes_sent": sum(sent)}
+    print("page", found)
+    return found
+
+
+def full_queue(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How soon a full queue answers 503."""
+
+    async def fill(port: int) -> list[tuple[int, float]]:
+        body = json.dumps({"inputs": [chain(24)] * 64}).encode()
+
+        async def one() -> tuple[int, float]:
+            connection, started = Connection(port), time.perf_counter()
+            status, _ = await connection.post(body)
+            connection.close()
+            return status, time.perf_counter() - started
+
+        return await asyncio.gather(*(one() for _ in range(64)))
+
+    with server(arguments.cores, "--max-queue", "128") as running:
+        found = asyncio.run(fill(running.port))
+    refused = [took for status, took in found if status == 503]
+    said = {
+        "statuses": dict(Counter(f"{status}" for status, _ in found)),
+        "slowest_503_ms": round(1000 * max(refused), 1) if refused else None,
+    }
+    print("full queue", said)
+    return said
+
+
+# --- endurance --------------------------------------------------------------------------------------------------------
+
+
+def endure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """64 connections with 1 % broken requests and clients that hang up: nothing lost, memory level."""
+    seconds = 60 * min(arguments.minutes, MOST_MINUTES)
+    counts: Counter[str] = Counter()
+    memory: list[tuple[float, float]] = []
+    broken = [b"{", b"[]", b'{"edges": 1, "query": 2}', b'{"inputs": [null]}', b"\xff" * 20]
+
+    async def one(port: int, number: int, end: float) -> None:
+        chance, connection = random.Random(number), Connection(port)
+        while time.perf_counter() < end:
+            kind = chance.random()
+            question = chain(chance.randint(3, 12), chance.randint(0, 10**6))
+            question["id"] = chance.randint(0, 10**9)
+            if kind < 0.01:
+                status, body = await connection.post(chance.choice(broken))
+                counts["broken"] += 1
+                counts["broken answered with 4xx"] += 400 <= status < 500 or b'"error"' in body
+            elif kind < 0.02:
+                gone = Connection(port)
+                asking = asyncio.ensure_future(gone.post(json.dumps({"inputs": [question] * 20}).encode()))
+                await asyncio.sleep(chance.random() * 0.02)
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+                gone.close()
+                counts["hung up"] += 1
+            else:
+                status, body = await connection.post(json.dumps(question).encode())
+                counts["asked"] += 1
+                answer = json.loads(body)
+                right = status == 200 and answer["id"] == question["id"] and answer["query"] == question["query"]
+                counts["answered"] += right
+                counts["asked to come again"] += status == 503
+        connection.close()
+
+    async def all_of_them(running: Running) -> None:
+        started = time.perf_counter()
+        clients = asyncio.gather(*(one(running.port, number, started + seconds) for number in range(64)))
+        while not clients.done():
+            memory.append((time.perf_counter() - started, running.memory()))
+            await asyncio.wait([clients], timeout=max(0.5, seconds / 120))
+        await clients
+
+    with server(arguments.cores) as running:
+        asyncio.run(all_of_them(running))
+        with httpx.Client(trust_env=False) as client:
+            ready = client.get(f"http://127.0.0.1:{running.port}/ready").status_code
+    first = next((size for when, size in memory if when >= min(60, seconds / 10)), memory[0][1])
+    found = {
+        "seconds": round(seconds),
+        **counts,
+        "lost": counts["asked"] - counts["answered"] - counts["asked to come again"],
+        "memory_after_first_minute_mb": round(first, 1),
+        "memory_at_end_mb": round(memory[-1][1], 1),
+        "memory_growth_percent": round(100 * (memory[-1][1] / first - 1), 2),
+        "ready_at_end": ready == 200,
+    }
+    print(found)
+    return found
+
+
+# --- broken bodies ----------------------------------------------------------------------------------------------------
+
+
+def mutated(chance: random.Random) -> bytes:
+    """A body that was right, with bytes or parts of its JSON changed."""
+    sentences: list[Any] = ["A cat ran .", {"tokens": ["Emma", "slept"], "id": 3}]
+    value: Any = chance.choice([chain(chance.randint(2, 6), chance.randint(0, 99)), *sentences])
+    if chance.random() < 0.4:
+        value = {"inputs": [value] * chance.randint(1, 3), **({"top": 5} if chance.random() < 0.2 else {})}
+    for _ in range(chance.randint(0, 2)):
+        value = changed(value, chance)
+    body = bytearray(json.dumps(value).encode())
+    for _ in range(chance.choice([0, 0, 1, 3])):
+        place = chance.randrange(len(body) + 1)
+        kind = chance.random()
+        if kind < 0.4 and place < len(body):
+            body[place] = chance.randrange(256)
+        elif kind < 0.7:
+            body[place:place] = chance.choice([b"[", b"{", b'"', b"\\ud800", b"1e999", b"NaN", b"null", b"\x00"])
+        else:
+            del body[place : place + chance.randint(1, 6)]
+    return bytes(body)
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """The same value with one part of it replaced, left out or repeated."""
+    odd: list[Any] = [None, True, -1, 10**40, 1.5, "", "\ud800", "x" * 300, [], {}, [[]], {"edges": []}, [None], "all"]
+    if chance.random() < 0.25 or not isinstance(value, list | dict) or not value:
+        return chance.choice(odd)
+    if isinstance(value, list):
+        place, found = chance.randrange(len(value)), list(value)
+        if chance.random() < 0.3:
+            return found[:place] + found[place + 1 :]
+        if chance.random() < 0.2:
+            return found + found
+        found[place] = changed(found[place], chance)
+        return found
+    name = chance.choice(list(value))
+    if chance.random() < 0.2:
+        return {key: each for key, each in value.items() if key != name}
+    if chance.random() < 0.2:
+        return {**value, chance.choice(["", "id", "pairs", "nodes", "absent", "target", "more"]): chance.choice(odd)}
+    return {**value, name: changed(value[name], chance)}
+
+
+def fuzz(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Mutated bodies at every operation: no 500, no hang."""
+    count = min(arguments.bodies, MOST_BODIES)
+    statuses: Counter[str] = Counter()
+    slowest = 0.0
+    bad: list[str] = []
+    places = [(MODEL, "predict"), (MODEL, "explain"), (MODEL, "attention"), ("cogs-small", "parse")]
+
+    async def one(port: int, number: int, each: int) -> None:
+        nonlocal slowest
+        chance = random.Random(f"{arguments.seed} {number}")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
+            for _ in range(each):
+                body, (model, verb) = mutated(chance), chance.choice(places)
+                started = time.perf_counter()
+                headers = {"content-type": "application/json"}
+                found = await client.post(f"/v1/models/{model}/{verb}", content=body, headers=headers)
+                slowest = max(slowest, time.perf_counter() - started)
+                statuses[f"{found.status_code}"] += 1
+                found.json()
+                if found.status_code == 500 or b"its log says why" in found.content:
+                    bad.append(f"{verb} {body!r}")
+
+    async def everyone(port: int) -> None:
+        await asyncio.gather(*(one(port, number, -(-count // 16)) for number in range(16)))
+
+    with server(arguments.cores) as running:
+        asyncio.run(everyone(running.port))
+    found = {"bodies": sum(statuses.values()), "statuses": dict(statuses), "slowest_seconds": round(slowest, 3)}
+    print(found)
+    for each in bad[:10]:
+        print("failed:", each[:300])
+    return {**found, "failed": len(bad)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("mode", choices=("speed", "endure", "fuzz"))
+    parser.add_argument("--cores", type=int, default=1, help="cores, and threads, of the server")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement of speed")
+    parser.add_argument("--minutes", type=float, default=10, help="of endure")
+    parser.add_argument("--bodies", type=int, default=100_000, help="of fuzz")
+    parser.add_argument("--seed", type=int, default=0, help="of fuzz")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, beside those of other modes")
+    arguments = parser.parse_args()
+    found = {"speed": speed, "endure": endure, "fuzz": fuzz}[arguments.mode](arguments)
+    if arguments.json:
+        before = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
+        write_json(arguments.json, {**before, arguments.mode: {"machine": to_dict(describe()), **found}})
+    if found.get("failed") or found.get("lost"):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+// Sentences about relations: reading what a person types, and saying what the model found.
+
+const plain = (text) => text.trim().replace(/\s+/g, " ").replace(/[.!]+$/, "").trim();
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+const possessive = "(?:['’]s|s['’]|['’])";
+
+// "Ann's mother is Eve", "Eve is Ann's mother", "Eve is the mother of Ann", "Ann mother Eve" -> ["Ann", "mother", "Eve"].
+export function readFact(text, relations) {
+  const said = plain(text);
+  const names = [...relations].sort((a, b) => b.length - a.length).map(escaped).join("|");
+  const forms = [
+    [`^(.+?)${possessive} (${names}) is (.+)$`, 1, 2, 3],
+    [`^(.+?) is (.+?)${possessive} (${names})$`, 2, 3, 1],
+    [`^(.+?) is (?:the |a |an )?(${names}) of (.+)$`, 3, 2, 1],
+    [`^(\\S+) (${names}) (\\S+)$`, 1, 2, 3],
+  ];
+  for (const [form, start, relation, end] of forms) {
+    const found = new RegExp(form, "i").exec(said);
+    if (found) {
+      const known = relations.find((name) => name.toLowerCase() === found[relation].toLowerCase());
+      return [plain(found[start]), known, plain(found[end])];
+    }
+  }
+  return null;
+}
+
+// "Who is Tom to Ann?" -> ["Ann", "Tom"].
+export function readQuestion(text) {
+  const found = /^(?:who|what) is (.+?) to (.+?)\s*\?*$/i.exec(plain(text));
+  return found ? [plain(found[2]), plain(found[1])] : null;
+}
+
+export const owner = (name) => `${name}’s`;
+export const factText = ([start, relation, end]) => `${owner(start)} ${relation} is ${end}`;
+
+export const isTold = (claim) => claim.told;
+export const claimText = (claim) => factText(claim.edge);
+
+// The composed claims of a proof, the deepest first, each with what it rests on.
+export function stepsOf(proof) {
+  const found = [];
+  const walk = (claim) => {
+    if (!claim || claim.told) return;
+    claim.because.forEach(walk);
+    found.push(claim);
+  };
+  walk(proof);
+  return found.sort((a, b) => a.layer - b.layer);
+}
+
+export function stepText(claim) {
+  return `${claimText(claim)}, because ${claim.because.map(claimText).join(" and ")}`;
+}
+
+// The ends of a claim in the direction of the proof; a told edge may be used against its direction.
+export const endsOf = (claim) => (claim.used_backwards ? [claim.edge[2], claim.edge[0]] : [claim.edge[0], claim.edge[2]]);
+
+// The people along a proof, from the first of the question to the second.
+export function walkOf(proof) {
+  if (!proof) return [];
+  const leaves = (claim) => (claim.told ? [claim] : claim.because.flatMap(leaves));
+  const told = leaves(proof);
+  return [...new Set([endsOf(told[0])[0], ...told.map((leaf) => endsOf(leaf)[1])])];
+}
