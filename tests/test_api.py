@@ -91,13 +91,26 @@ def test_settings_that_are_refused(arguments: dict[str, Any], message: str) -> N
         ),
         ({"train": [{"edges": ROWS[0]["edges"]}]}, r'train\[0\]: found no "query"; expected "query"'),
         ("no-such-folder", "no-such-folder: no such folder"),
-        ({"train": ROWS, "dev": ROWS, "valid": ROWS}, "found validation rows twice"),
+        (
+            {"train": ROWS, "dev": ROWS, "valid": ROWS},
+            r"found validation rows twice, as data\['dev'\] and as data\['valid'\]; expected them once",
+        ),
+        ({"train": None}, "data: found None as 'train'; expected rows, or no such split"),
+        ({"train": ROWS, "valid": None}, "data: found None as 'valid'; expected rows, or no such split"),
+        ({"train": ROWS, "dev": ROWS, "valid": None}, "data: found None as 'valid'"),
         ({"train": ROWS, "valid": []}, "found no rows in 'valid'"),
     ],
 )
 def test_data_that_are_refused(data: Any, message: str) -> None:
     with pytest.raises(et.UserError, match=message):
         train(data)
+
+
+@pytest.mark.parametrize("split", ["dev", "valid"])
+def test_validation_rows_twice(split: str) -> None:
+    message = rf"found validation rows twice, as data\['{split}'\] and as the argument valid; expected them once"
+    with pytest.raises(et.UserError, match=message):
+        train({"train": ROWS, split: ROWS}, valid=ROWS)
 
 
 def test_unknown_tasks_and_names_that_are_taken() -> None:

@@ -302,13 +302,17 @@ def _lists(data: Any, alone: str, task: str, valid: Iterable[Any] | None = None)
     if data is None:
         raise UserError("data: found none; expected a folder, rows by split, or training rows")
     splits = dict(data) if isinstance(data, Mapping) and "edges" not in data else {alone: data}
-    if task in LABELLED_GRAPHS:
-        splits = {name: rows if rows is None else rows_of(rows, task) for name, rows in splits.items()}
-        valid = valid if valid is None else rows_of(valid, task)
+    for split in splits:
+        if splits[split] is None:
+            raise UserError(f"data: found None as {split!r}; expected rows, or no such split")
+    given = [split for split in ("dev", "valid") if split in splits]
+    twice = [*(f"data[{split!r}]" for split in given), *(["the argument valid"] if valid is not None else [])]
+    if len(twice) > 1:
+        raise UserError(f"data: found validation rows twice, as {' and as '.join(twice)}; expected them once")
     if valid is not None:
-        splits["valid"] = valid if "valid" not in splits else None
-    if {"dev", "valid"} <= splits.keys() or None in splits.values():
-        raise UserError("data: found validation rows twice; expected them once, as valid")
+        splits["valid"] = valid
+    if task in LABELLED_GRAPHS:
+        splits = {name: rows_of(rows, task) for name, rows in splits.items()}
     for split, rows in splits.items():
         if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
             raise UserError(f"data: found {type(rows).__name__} as {split!r}; expected rows, such as a list of them")

@@ -103,7 +103,7 @@ def test_lengths(text: str, lengths: list[int]) -> None:
 def test_unknown_kind_of_data(tmp_path: Path) -> None:
     assert refused("data", "generate", "chess", "--out", str(tmp_path / "x")) == (
         "unknown kind of data 'chess'; known are clutrr, clutrr-sample, organisation, permissions, spatial, family, "
-        "graph, molecules"
+        "graph, molecules, relatives"
     )
 
 
@@ -178,7 +178,7 @@ def test_info_on_a_knowledge_graph(tmp_path: Path) -> None:
     assert rows["entities"] == ["3", "4"]
     assert rows["relations"] == ["3", "2"]
     assert rows["duplicates"] == ["1", "0"]
-    assert rows["in train"] == ["4", "0"]
+    assert rows["in train"] == ["", "0"]
     assert rows["entities that are not in train"] == ["0", "1"]
     assert rows["with an entity that is not in train"] == ["0", "1"]
     assert rows["relations that are not in train"] == ["0", "1"]

@@ -152,6 +152,8 @@ def test_a_notebook_shows_the_figure() -> None:
     assert "<script" not in svg
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert svg == explain(model(), graph).svg()  # the same bytes
+    assert len(svg) < 30_000  # letters are text, not paths
+    assert "'DejaVu Sans', 'Verdana', 'Geneva', sans-serif" in svg
 
 
 def test_edges_used_backwards_and_guesses_are_marked() -> None:

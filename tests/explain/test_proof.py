@@ -11,9 +11,11 @@ import torch
 
 import edge_transformer as et
 from edge_transformer.data.relations.fields import graph_from_json
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.errors import UserError
 from edge_transformer.explain import proof as proof_module
 from edge_transformer.explain.proof import Derivation, best_pivots, derivation, explain_stories
+from edge_transformer.tasks.relations.model import RelationModel
 from explanation_cases import CHAIN, model
 
 
@@ -68,6 +70,41 @@ def test_an_explanation_answers_as_the_model_does() -> None:
     assert explained.probability == pytest.approx(predicted["probabilities"][predicted["answer"]], abs=1e-5)
     assert len(explained.layers) == 3
     assert explained.layers[-1].reading == explained.reading
+
+
+@pytest.mark.parametrize("inverse_edges", [False, True])
+def test_all_that_rows_may_tell_is_explained(inverse_edges: bool) -> None:
+    """Labels and features, several labels on an edge, absent edges: the trace ends in the answer of predict."""
+    row: dict[str, Any] = {
+        "nodes": {"u": {"labels": ["user", "admin"], "features": 2}, "g": "group", "d": {"features": 0.5}, "e": None},
+        "edges": [["u", ["in", "leads"], "g", 0.3], ["g", "reads", "d", 1.5], ["d", "in", "e"]],
+        "absent": [["u", "reads", "d"]],
+        "query": ["u", "d"],
+        "target": "yes",
+    }
+    rows = [row, {"edges": row["edges"], "query": row["query"], "target": "no"}]
+    schema = Schema.of([graph_from_json(each, "x", needs_target=True) for each in rows])
+    torch.manual_seed(1)
+    shape = {"kind": "edge", "dim": 8, "heads": 2, "layers": 3, "inverse_edges": inverse_edges}
+    strange = RelationModel(shape, schema).eval()
+    explanations = []
+    for each in rows:
+        explained, [predicted] = et.explain(strange, each), strange.predict([each])
+        assert explained.answer == predicted["answer"]
+        assert explained.probability == pytest.approx(predicted["probabilities"][predicted["answer"]], abs=1e-5)
+        assert explained.triangles == {(0, 1, 2)}
+        assert "u -in, leads-> g  (told)" in explained.text()
+        assert "in, leads" in explained.svg()
+        explanations.append(explained)
+    assert explanations[0].probability != pytest.approx(explanations[1].probability, abs=1e-4)
+
+
+@pytest.mark.parametrize(("query", "count"), [([["Ann", "Tom"], ["Bob", "Tom"]], 2), ("all", 12)])
+def test_one_question_is_explained_at_a_time(query: Any, count: int) -> None:
+    with pytest.raises(
+        UserError, match=rf'^explain: found {count} pairs of nodes in "query"; expected one pair: ask for'
+    ):
+        et.explain(model(), {**CHAIN, "query": query})
 
 
 def test_a_proof_leads_from_told_edges_to_the_query() -> None:

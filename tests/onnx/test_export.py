@@ -12,6 +12,8 @@ import torch
 
 import edge_transformer as et
 from command_line import refused, run
+from edge_transformer.data.relations.fields import graph_from_json
+from edge_transformer.data.relations.schema import Schema
 from edge_transformer.nn.layer import EdgeTransformerConfig
 from edge_transformer.onnx import export as export_module
 from edge_transformer.onnx.engine import ScanEngine
@@ -58,6 +60,7 @@ def test_an_encoder(tmp_path: Path) -> None:
 
 def test_relations_by_the_command(tmp_path: Path) -> None:
     model = model_of("relations")
+    model.temperature = 0.25  # as a run with validation rows fits it
     model.save(tmp_path / "model")
     result = run("export", str(tmp_path / "model"), "--onnx", str(tmp_path / "model.onnx"))
     assert result.code == 0
@@ -141,6 +144,26 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         et.export(et.EdgeSeq2Seq(EdgeTransformerConfig(dim=8, heads=2, layers=1), 5), tmp_path / "model.onnx")
     with pytest.raises(et.UserError, match=r"model.pt: found a name that does not end with .onnx"):
         et.export(et.EdgeTransformer(TINY), tmp_path / "model.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"target": 0.5},
+        {"target": ["son", "heir"]},
+        {"nodes": {"a": "person"}},
+        {"nodes": {"a": 1}},
+        {"edges": [["a", "son", "b", 1]]},
+        {"absent": [["b", "son", "a"]]},
+    ],
+)
+def test_relations_of_rows_that_cannot_be_exported(row: dict[str, Any], tmp_path: Path) -> None:
+    whole = {"edges": [["a", "son", "b"]], "query": ["a", "b"], "target": "son", **row}
+    schema = Schema.of([graph_from_json(whole, "x")])
+    model = et.RelationModel({"kind": "edge", "dim": 8, "heads": 2, "layers": 2}, schema)
+    with pytest.raises(et.UserError, match="export: found a model of several labels or numbers as answers, labels or"):
+        et.export(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 

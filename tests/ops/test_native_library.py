@@ -20,8 +20,10 @@ from edge_transformer.ops.native import NATIVE
 @pytest.fixture
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The package as if it were installed there."""
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
-    return tmp_path
+    folder = tmp_path / "lib" / "edge_transformer" / "ops"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(native, "__file__", str(folder / "native.py"))
+    return folder
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-19"])
@@ -39,6 +41,12 @@ def test_other_compilers_take_the_sources(compiler: str) -> None:
 def test_without_a_compiler_at_installation(empty_folder: Path) -> None:
     expected = "no compiled kernels: there was no working C compiler when the package was installed"
     assert native._load() == expected
+
+
+def test_a_source_tree_without_kernels_says_how_to_build_them(empty_folder: Path) -> None:
+    tree = empty_folder.parents[2]
+    (tree / "setup.py").touch()
+    assert native._load() == f"no compiled kernels: build them with a C compiler and pip install -e {tree}"
 
 
 def test_a_broken_library(empty_folder: Path) -> None:

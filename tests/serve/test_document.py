@@ -7,12 +7,14 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import refused, run
+from edge_transformer.data.relations.fields import graph_from_json
 from edge_transformer.errors import UserError
-from edge_transformer.serve.document import FOLDER, MOST_ITEMS, page, script_of, write
+from edge_transformer.serve.document import FOLDER, MOST_ITEMS, _question, page, script_of, write
 
 MODULES = sorted(path.name for path in FOLDER.glob("*.js"))
 
@@ -29,6 +31,20 @@ def test_the_script_and_the_style_are_those_of_the_policy() -> None:
     assert json.loads(scripts[0][1])["items"] == ["</script><script>alert(1)</script><!--"]
     assert "default-src 'none'" in policy
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"nodes": ["c", "a"]},
+        {"nodes": {"a": {"labels": ["x", "y"], "features": [1, 2]}, "b": "x", "c": None}},
+        {"edges": [["a", ["r", "s"], "b", 0.5], ["b", "r", "a"]], "absent": [["a", "t", "b"]]},
+    ],
+)
+def test_a_saved_question_tells_all_that_its_row_told(more: dict[str, Any]) -> None:
+    story = graph_from_json({"edges": [["a", "r", "b"]], "query": ["b", "a"], **more}, "x")
+    assert graph_from_json(_question(story), "x") == story
 
 
 @pytest.mark.parametrize("first", ["saved.js", "main.js"])

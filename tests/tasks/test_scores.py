@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -57,6 +58,26 @@ def test_scores_are_a_table_in_notebooks() -> None:
     assert "50.0 %" in page
     assert ">12.35<" in Scores({"MAE": 12.3456}, {"kind": "number"})._repr_html_()
     assert "<table>" in Scores()._repr_html_()
+
+
+def test_tables_in_notebooks_show_interval_and_baseline() -> None:
+    logits, targets = torch.eye(2)[[0, 1, 0, 0]], torch.tensor([0, 1, 0, 1])
+    scores = label_scores(logits, targets, ["x", "y"], ["k=2", "k=2", "k=3", "k=3"], majority=0)
+    rows = [
+        "accuracy",
+        "75.0 %",
+        "95 % interval",
+        "30.1 to 95.4 %",
+        "always the most frequent training answer",
+        "50.0 %",
+    ]
+    for found in (scores, Scores(scores, {"test": scores.details, "valid": {"kind": "one"}})):
+        page = ElementTree.fromstring(found._repr_html_())
+        assert [cell.text for row in page.iter("tr") for cell in row] == [*rows, "k=2", "100.0 %", "k=3", "50.0 %"]
+    numbers = number_scores(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), mean_of_training=2.0)._repr_html_()
+    assert "MAE of always answering 2, the training mean" in numbers
+    several = several_scores(torch.tensor([[1.0]]), torch.tensor([[1]]), ["x"], majority=torch.tensor([1]))
+    assert "always the most frequent training answers" in several._repr_html_()
 
 
 @settings(deadline=None)

@@ -95,7 +95,7 @@ def explain(
             if html is not None and number <= MOST_ITEMS + 1:  # one more than can be written is refused
                 saved.append((question, explanation))
             if figure is not None:
-                write_figure(explaining.draw(explanation), figure)
+                write_figure(explaining.draw(explanation), figure, letters=True)
                 print(f"written: {figure}", file=sys.stderr)  # standard output has explanations only
     if not number:
         raise UserError(f"{name}: found no question; expected one JSON object per line, such as {explaining.example}")

@@ -132,7 +132,7 @@ def _print_links(folder: Path) -> None:
                     "entities": f"{rows.entities:,}",
                     "relations": f"{rows.relations:,}",
                     "duplicates": f"{rows.duplicates:,}",
-                    "in train": f"{rows.in_train:,}",
+                    "in train": "" if part == "train" else f"{rows.in_train:,}",
                     "entities that are not in train": f"{rows.unseen_entities:,}",
                     "with an entity that is not in train": f"{rows.with_unseen_entity:,}",
                     "relations that are not in train": f"{rows.unseen_relations:,}",

@@ -55,8 +55,13 @@ def rows_fingerprint(splits: Mapping[str, Iterable[Any]]) -> str:
         digest.update(f"{split}\n".encode())
         for row in rows:
             try:
-                text = json.dumps(row, sort_keys=True, default=repr)
+                text = json.dumps(row, sort_keys=True, default=_plain)
             except (TypeError, ValueError):  # keys that cannot be sorted, such as the nodes 1 and "Ann", or a loop
                 text = ascii(row)
             digest.update(text.encode() + b"\n")
     return digest.hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists, of which the text of an array would leave out the middle."""
+    return value.tolist() if hasattr(value, "tolist") else repr(value)

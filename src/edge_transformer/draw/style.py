@@ -65,29 +65,36 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a name with a dollar sign is a name
 }
 
+# Letters as text in place of drawn ones: a tenth of the bytes. A reader's machine without the first font takes one that
+# is hardly wider.
+TEXT_STYLE: dict[Any, Any] = {
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Geneva", "sans-serif"],
+    "svg.fonttype": "none",
+}
+
 FORMATS: dict[str, dict[str, Any]] = {
     ".svg": {"metadata": {"Date": None, "Creator": None}},
     ".png": {"metadata": {"Software": None}, "dpi": 160},
 }
 
 
-def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure atomically as .svg or .png, by its name, without dates inside."""
+def write_figure(figure: Figure, path: Path, *, letters: bool = False) -> None:
+    """Write a figure atomically as .svg or .png, by its name, without dates inside; with `letters`, text stays text."""
     with replacing(path) as aside:
-        _save(figure, aside, path.suffix)
+        _save(figure, aside, path.suffix, letters)
 
 
 def figure_svg(figure: Figure) -> str:
-    """A figure as the text of an SVG file."""
+    """A figure as the text of an SVG file, in which text is text."""
     text = StringIO()
-    _save(figure, text, ".svg")
+    _save(figure, text, ".svg", True)
     return text.getvalue()
 
 
-def _save(figure: Figure, place: Path | StringIO, suffix: str) -> None:
+def _save(figure: Figure, place: Path | StringIO, suffix: str, letters: bool) -> None:
     import matplotlib
 
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE | (TEXT_STYLE if letters and suffix == ".svg" else {})):
         figure.savefig(
             place, format=suffix[1:], bbox_inches="tight", pad_inches=0.12, facecolor="white", **FORMATS[suffix]
         )

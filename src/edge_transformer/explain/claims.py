@@ -106,7 +106,7 @@ class Explanation:
     @property
     def note(self) -> str | None:
         """One line if the question is unlike those of CLUTRR, or too long for the layers; else None."""
-        notes = [guess_note(self.story)]
+        notes = [guess_note(self.story) if self.story.is_plain else None]
         path = told_path(self.story.edges, self.story.query)
         if path and self.proof is None:
             start, end = (self.story.names[node] for node in self.story.query)

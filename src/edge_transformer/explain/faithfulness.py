@@ -27,7 +27,7 @@ from ..data.relations.rows import Story, told_path
 from ..errors import UserError
 from ..tasks.base import TaskModel, answering
 from .claims import Explanation, Triangle
-from .proof import Derivation, TracedStories, check_model, equal_sizes, graph_labels, read_edges
+from .proof import Derivation, TracedStories, check_model, equal_sizes, first_states, read_edges
 from .trace import run
 
 Rule = tuple[str, str, str]  # two relations and the one they make
@@ -259,15 +259,15 @@ def uniform_agreement(named: Iterable[Triangle], gold: Iterable[Triangle], n: in
 def answers_without(model: TaskModel, stories: Sequence[Story], removed: Sequence[Iterable[Triangle]]) -> list[str]:
     """The model's answers without these triangles, for stories of one size."""
     relation_model, encoder = check_model(model)
-    labels = graph_labels(relation_model, stories)
-    n = labels.shape[-1]
+    n = stories[0].size
     mask = torch.zeros(len(stories), n, n, n, dtype=torch.bool)
     for row, triangles in enumerate(removed):
         for triangle in triangles:
             mask[(row, *triangle)] = True
-    query = torch.tensor([story.query for story in stories], device=labels.device)
+    query = torch.tensor([story.query for story in stories])
     with answering(relation_model):
-        states = run(encoder, relation_model.input(labels), mask.to(labels.device))  # (B, n, n, dim)
-        chosen = states[torch.arange(len(stories), device=labels.device), query[:, 0], query[:, 1]]  # (B, dim)
+        edges = first_states(relation_model, stories)
+        states = run(encoder, edges, mask.to(edges.device))  # (B, n, n, dim)
+        chosen = states[torch.arange(len(stories)), query[:, 0], query[:, 1]]  # (B, dim)
         numbers = read_edges(relation_model, encoder, chosen).argmax(-1)
     return [relation_model.answers.name(number) for number in numbers.tolist()]

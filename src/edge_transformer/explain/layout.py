@@ -113,7 +113,7 @@ def lay_out(explanation: Explanation) -> Layout:
     story, proof = explanation.story, explanation.proof
     leaves = list(_leaves(proof)) if proof else []
     layout = Layout([leaves[0].start, *(leaf.end for leaf in leaves)] if leaves else _order(story))
-    told = dict(zip(story.edges, story.relations, strict=True))
+    told = story.told
     if leaves:
         used = {(leaf.end, leaf.start) if leaf.backwards else (leaf.start, leaf.end) for leaf in leaves}
         layout.left_out = len(told.keys() - used)

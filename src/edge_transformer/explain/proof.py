@@ -4,7 +4,8 @@ Each layer either carries an edge (i, j) on or composes it from (i, l) and (l, j
 of the query edge from told edges, the proof is the one with the largest product of strengths (see `trace`); carrying
 on costs nothing. Dynamic programming finds it, for many graphs at once.
 
-A model with `inverse_edges` reads each told edge from both ends, so its proofs may use it in both directions.
+A model with `inverse_edges` reads each told edge from both ends, so its proofs may use it in both directions. Labels
+and features of nodes, and edges told to be absent, are in the trace, but in no proof.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from torch import Tensor, nn
 
 from ..data.relations.fields import graph_from_json
 from ..data.relations.rows import Story
+from ..data.relations.table import GraphTable
 from ..errors import UserError
 from ..nn.encoder import EdgeTransformer
 from ..nn.heads import QueryEdgeHead
-from ..nn.inputs import NULL_LABEL
 from ..tasks.base import TaskModel, answering
 from ..tasks.relations.model import RelationModel
 from .claims import SECOND_ANSWER, Claim, Explanation, Layer, Reading, Triangle
@@ -101,20 +102,34 @@ def equal_sizes(stories: Sequence[Story]) -> Iterator[list[int]]:
         yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def graph_labels(model: RelationModel, stories: Sequence[Story]) -> Tensor:
-    """The labels of stories of one size: (B, n, n)."""
-    n = stories[0].size
-    labels = torch.full((len(stories), n, n), NULL_LABEL)
-    for number, story in enumerate(stories):
-        edges = model.schema.edges(story)
-        if edges is None:
+def check_question(story: Story, where: str = "explain") -> None:
+    """Refuse a row with several questions."""
+    if story.more:
+        pairs = f"{1 + len(story.more)} pairs of nodes"
+        raise UserError(f'{where}: found {pairs} in "query"; expected one pair: ask for each in a row of its own')
+
+
+def first_states(model: RelationModel, stories: Sequence[Story]) -> Tensor:
+    """The state of all pairs before the first layer, of stories of one size: (B, n, n, dim)."""
+    table = GraphTable(model.schema)
+    for story in stories:
+        check_question(story)
+        if not table.add(story):
             raise UserError(f"explain: found {model.schema.unknown(story)}")
-        if not story.is_plain:
-            found = "several labels on an edge, several questions, labels or features of nodes, or absent edges"
-            raise UserError(f"explain: found {found}; expected one relation an edge and one query")
-        for start, end, label in edges:
-            labels[number, start, end] = label
-    return labels.to(next(model.parameters()).device)
+    [batch] = table.batches(merge_equal=False)
+    batch = batch.to(next(model.parameters()).device)
+    return model.input(batch.labels, batch.node_features, batch.edge_features)
+
+
+def told_edges(model: RelationModel, stories: Sequence[Story]) -> Tensor:
+    """The told edges, bool (B, n, n), with inverse edges in both directions: the leaves of proofs."""
+    n = stories[0].size
+    told = torch.zeros(len(stories), n, n, dtype=torch.bool)
+    for number, story in enumerate(stories):
+        for pair in story.edges:
+            told[(number, *pair)] = True
+    told = told | told.transpose(1, 2) if model.options.inverse_edges else told
+    return told.to(next(model.parameters()).device)
 
 
 @torch.no_grad()
@@ -172,13 +187,10 @@ class TracedStories:
 
     def __init__(self, model: RelationModel, encoder: EdgeTransformer, stories: Sequence[Story]) -> None:
         self.stories, self.answers, self.layers = stories, list(model.answers), encoder.config.layers
-        labels = graph_labels(model, stories)
         with answering(model):
-            self.trace = trace(encoder, model.input(labels))
+            self.trace = trace(encoder, first_states(model, stories))
             self.probabilities = read_edges(model, encoder, self.trace.states)
-        self.leaves = labels != NULL_LABEL  # bool (B, n, n): the edges that may be leaves of a proof
-        if model.options.inverse_edges:
-            self.leaves = self.leaves | self.leaves.transpose(1, 2)
+        self.leaves = told_edges(model, stories)
 
     def best_proofs(self, strengths: Tensor | None = None) -> list[Derivation | None]:
         """The strongest proof of each query, by the strengths of the trace or by the given ones."""
@@ -198,7 +210,7 @@ class TracedStories:
         """The claim of a derivation; the head reads composed edges after layer `read_after`."""
         start, end = proof.start, proof.end
         if not proof.premises:
-            told = dict(zip(self.stories[row].edges, self.stories[row].relations, strict=True))
+            told = self.stories[row].told
             if (start, end) in told:
                 return Claim(start, end, told[start, end])
             return Claim(start, end, told[end, start], backwards=True)

@@ -15,7 +15,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from ..errors import DataError, UserError, no_text
+from ..errors import DataError, UserError, no_text, suggestion
 
 CHUNK_BYTES = 1 << 20
 MAX_CHARACTERS = 1_000_000  # of a line; no reader takes more
@@ -250,7 +250,7 @@ def unquoted(line: str) -> str:
 def shown(value: Any) -> str:
     """A value as errors quote it: as JSON, where it can be written so."""
     try:
-        return json.dumps(value, default=str)
+        return json.dumps(value, default=lambda other: other.tolist() if hasattr(other, "tolist") else str(other))
     except (TypeError, ValueError, RecursionError):  # rows in memory: keys of other types, loops, endless numbers
         return f"a {type(value).__name__} that cannot be written as JSON"
 
@@ -265,7 +265,9 @@ def check_fields(row: Mapping[str, Any], known: Sequence[str], source: str | Pat
     for name in row:
         if name not in known:
             fields = ", ".join(f'"{each}"' for each in known)
-            raise DataError(source, line, f"the field {shown(name)}", f"no other than {fields}")
+            raise DataError(
+                source, line, f"the field {shown(name)}", f"no other than {fields}{suggestion(name, known)}"
+            )
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, suggestion
 
 _PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _TRUSTED: ContextVar[frozenset[str]] = ContextVar("trusted", default=frozenset())
@@ -51,7 +51,8 @@ def import_trusted(name: str, where: str) -> Any:
     except AttributeError as error:
         if getattr(error, "name", None) != attribute:  # raised by the code of the module
             raise _not_imported(name, where, error) from error
-        raise UserError(f"{where}: found {name!r}, but {module} has no {attribute}") from error
+        near = suggestion(attribute, (each for each in dir(import_module(module)) if not each.startswith("_")))
+        raise UserError(f"{where}: found {name!r}, but {module} has no {attribute}{near}") from error
     except Exception as error:  # the module may do anything
         raise _not_imported(name, where, error) from error
 

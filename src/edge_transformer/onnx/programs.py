@@ -68,7 +68,25 @@ def _encoder(model: EdgeTransformer) -> list[Program]:
     return [Program(model, {"edges": edges, "node_mask": MASK}, {"states": edges}, example)]
 
 
+class _Calibrated(nn.Module):
+    """Logits whose soft-max is the probabilities of `predict`."""
+
+    def __init__(self, model: RelationModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, labels: Tensor, query: Tensor) -> Tensor:
+        logits: Tensor = self.model(labels, query)
+        return logits / self.model.temperature
+
+
 def _relations(model: RelationModel) -> list[Program]:
+    schema = model.schema
+    if schema.kind != "one" or schema.labels != len(model.relations) or schema.node_features or schema.edge_features:
+        found = (
+            "of several labels or numbers as answers, labels or features of nodes, features of edges, or absent edges"
+        )
+        raise UserError(f"export: found a model {found}; expected one of labelled edges and one label as answer")
     relations: Values = [None, *model.relations]
 
     def example(batch: int, n: int) -> tuple[Tensor, ...]:
@@ -78,7 +96,9 @@ def _relations(model: RelationModel) -> list[Program]:
         "labels": Port(("batch", "n", "n"), relations, "relation from node i to node j; 0 where there is none"),
         "query": Port(("batch", 2), about="the two nodes that are asked about"),
     }
-    return [Program(model, inputs, {"logits": Port(("batch", len(model.answers)), list(model.answers))}, example)]
+    about = "their soft-max is the probabilities that predict gives"
+    outputs = {"logits": Port(("batch", len(model.answers)), list(model.answers), about)}
+    return [Program(_Calibrated(model), inputs, outputs, example)]
 
 
 def _graphs(model: GraphParser) -> list[Program]:

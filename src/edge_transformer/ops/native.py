@@ -34,7 +34,9 @@ def _load() -> ctypes.CDLL | str:
     """The compiled library, or why there is none."""
     found = Path(__file__).with_name("_kernels.so")  # of no Python in particular: any of them can load it
     if not found.exists():
-        return "no compiled kernels: there was no working C compiler when the package was installed"
+        if not (found.parents[3] / "setup.py").exists():
+            return "no compiled kernels: there was no working C compiler when the package was installed"
+        return f"no compiled kernels: build them with a C compiler and pip install -e {found.parents[3]}"
     try:
         compiled = ctypes.CDLL(str(found))
         version = compiled.edge_transformer_version()

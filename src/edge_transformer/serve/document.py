@@ -101,14 +101,7 @@ def _hash(text: str) -> str:
 
 
 def _explanation(model: TaskModel, story: Story, explanation: Explanation) -> dict[str, Any]:
-    names = story.names
-    question = {
-        "edges": [
-            [names[start], relation, names[end]]
-            for (start, end), relation in zip(story.edges, story.relations, strict=True)
-        ],
-        "query": [names[node] for node in story.query],
-    }
+    question = _question(story)
     [predicted] = model.predict([question])
     return {
         "question": question,
@@ -116,6 +109,29 @@ def _explanation(model: TaskModel, story: Story, explanation: Explanation) -> di
         "explain": explanation.to_dict(),
         "attention": edge_attention(model, story, _pairs(story, explanation.proof)),
     }
+
+
+def _question(story: Story) -> dict[str, Any]:
+    """The row of a story, with all that it tells."""
+    names = story.names
+    of_edges = story.edge_features or (None,) * len(story.edges)
+    row: dict[str, Any] = {
+        "edges": [
+            [names[start], relation, names[end], *([] if numbers is None else [list(numbers)])]
+            for (start, end), relation, numbers in zip(story.edges, story.relations, of_edges, strict=True)
+        ],
+        "query": [names[node] for node in story.query],
+    }
+    if story.node_labels or story.node_features or len({node for edge in story.edges for node in edge}) < story.size:
+        of_nodes = story.node_features or (None,) * story.size
+        labels = [[label for node, label in story.node_labels if node == number] for number in range(story.size)]
+        row["nodes"] = {
+            name: {"labels": of_node, "features": None if numbers is None else list(numbers)}
+            for name, of_node, numbers in zip(names, labels, of_nodes, strict=True)
+        }
+    if story.absent:
+        row["absent"] = [[names[start], relation, names[end]] for start, end, relation in story.absent]
+    return row
 
 
 def _pairs(story: Story, proof: Claim | None) -> list[Pair]:

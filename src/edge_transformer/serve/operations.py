@@ -19,7 +19,7 @@ from ..data.trees.conllu import read_words
 from ..errors import DataError, UserError
 from ..explain.attention import edge_attention
 from ..explain.links.proof import check_link_model, explain_link
-from ..explain.proof import check_model, explain_stories, graph_labels
+from ..explain.proof import check_model, check_question, explain_stories
 from ..io.streams import shown
 from ..tasks.base import TaskModel
 from ..tasks.graphs.model import GraphParser, read_sentence
@@ -107,10 +107,7 @@ class ExplainGraphs(PredictGraphs):
 
     def check(self, value: Any, where: str) -> Checked:
         story = self.story(value, where)
-        if not story.is_plain:
-            found = "several labels on an edge, several questions, labels or features of nodes, or absent edges"
-            raise UserError(f"{where}: found {found}; expected one relation an edge and one query to explain")
-        graph_labels(self.model, [story])  # type: ignore[arg-type]
+        check_question(story, where)
         return Checked(story, story.size**3 // 2)
 
     def answer(self, values: Sequence[Any], options: Options) -> list[Any]:

@@ -234,6 +234,9 @@ class TaskData(ABC):
     def new_model(self, settings: Mapping[str, Any]) -> TaskModel:
         """Make a fresh model from the `model:` section of a preset."""
 
+    def require_memory(self, settings: Mapping[str, Any]) -> None:  # noqa: B027 - most rows are small
+        """Refuse rows on which no such model can be trained or scored, before any time is spent."""
+
     def shuffled(self, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
         """The row numbers of an epoch in random batches, by seed and epoch alone: a resumed run sees the same ones."""
         return shuffled_batches(self.train_rows, batch_size, seed, epoch)

@@ -29,6 +29,7 @@ from .calibration import (
 )
 
 UNKNOWN = "(unknown)"  # in details, stands for all labels that the model does not know
+_ANSWERS = {"one": "answer", "several": "answers"}  # by kind of details
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 
@@ -46,8 +47,21 @@ class Scores(dict[str, float]):
         self.details: dict[str, Any] = {} if details is None else details
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: fractions in percent."""
-        return html.table(shown_scores(self))
+        """A table for notebooks: fractions in percent, and beside the main score its interval and baseline."""
+        shown = shown_scores(self)
+        details = self.details if "kind" in self.details else next(iter(self.details.values()), {})
+        return html.table([*shown[:1], *_beside(details), *shown[1:]])
+
+
+def _beside(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What one needs to judge the main score: its interval, and what answering without looking would score."""
+    if interval := details.get("interval"):
+        low, high = (f"{100 * bound:.1f}" for bound in interval)
+        yield "95 % interval", f"{low} to {high} %"
+    if (share := details.get("majority")) is not None:
+        yield f"always the most frequent training {_ANSWERS[details['kind']]}", f"{100 * share:.1f} %"
+    if baseline := details.get("baseline"):
+        yield f"MAE of always answering {baseline['answer']:.4g}, the training mean", f"{baseline['mae']:.4g}"
 
 
 def label_scores(

@@ -27,6 +27,7 @@ LEAST_STEPS = 2000
 LEAST_EPOCHS = 12
 EVALUATIONS = 25  # of the validation rows
 MOST_EDGES = 10  # of an augmented row
+LEAST_MODEL = {"dim": 64, "layers": 5}  # of labelled graphs: what memory must hold, whatever the facts
 DISTANCES = 6  # for questions that name no pair, which are learned many times faster where pairs know how far they are
 
 
@@ -40,6 +41,8 @@ def first_run(task: str, overrides: Mapping[str, Any], seed: int) -> RunConfig:
 
 def fitted_run(first: RunConfig, data: TaskData) -> tuple[RunConfig, TaskData, list[str]]:
     """The run with settings fitted to its data, the data with these settings, and the choices in three lines."""
+    given = {name: value for name, value in first.overrides.items() if name.startswith("model.")}
+    data.require_memory(LEAST_MODEL | {name.removeprefix("model."): value for name, value in given.items()})
     facts = data.facts()
     assert facts is not None, "the data of these tasks know their facts"
     if first.overrides.get("data.augmented") == 0:
@@ -63,9 +66,9 @@ def fitted_settings(task: str, facts: DataFacts, given: Mapping[str, Any] = Mapp
     epochs = int(given.get("train.epochs", max(LEAST_EPOCHS, math.ceil(LEAST_STEPS * batch / rows))))
     model: dict[str, Any] = {
         "kind": "edge",
-        "dim": 64 if facts.rows < MANY_ROWS and not few_stories else 128,
+        "dim": LEAST_MODEL["dim"] if facts.rows < MANY_ROWS and not few_stories else 128,
         "heads": 4,
-        "layers": min(8, max(5, 2 * facts.longest)),
+        "layers": min(8, max(LEAST_MODEL["layers"], 2 * facts.longest)),
         "min_layers": 3,
         "dropout": 0.2,
         "attention_bias": False,

@@ -48,6 +48,7 @@ class Trainer:
     def __init__(
         self, run: RunConfig, data: TaskData, folder: str | Path, hardware: Hardware | None = None, command: str = ""
     ) -> None:
+        data.require_memory(run.settings["model"])
         self.run, self.data, self.folder, self.command = run, data, RunFolder(folder), command
         self.config = run.train
         self.commit = code_commit()  # at the start: the checkout may change during training

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +26,9 @@ ANN = Fact("Ann", "mother", "Eve")
         ({"tail": "Eve", "relation": "mother", "head": "Ann", "id": [1]}, ANN),
         ([1, "next", 2], Fact("1", "next", "2")),
         ((0, 0, 0), Fact("0", "0", "0")),
+        ((np.int64(1), np.str_("next"), torch.tensor(2)), Fact("1", "next", "2")),
+        (np.array(["Ann", "mother", "Eve"]), ANN),
+        ({"entity": np.int64(7), "features": np.array([1, 0.5])}, ("7", Entity((), (1.0, 0.5)))),
         ({"entity": "Ann"}, ("Ann", Entity())),
         ({"entity": 7, "types": "person", "features": 2, "id": 1}, ("7", Entity(("person",), (2.0,)))),
         ({"entity": "A", "types": ["p", "q", "p"], "features": (1, -0.5)}, ("A", Entity(("p", "q"), (1.0, -0.5)))),
@@ -46,6 +51,7 @@ def test_rows(row: Any, expected: Any) -> None:
         (["", "mother", "Eve"], '""', '"head": a text'),
         ([True, "mother", "Eve"], "true", '"head": a text'),
         (["Ann", 1.5, "Eve"], "1.5", '"relation": a text'),
+        (["Ann", np.float64(1.5), "Eve"], "1.5", '"relation": a text'),
         (["Ann", ["mother"], "Eve"], '["mother"]', '"relation": a text'),
         ({"head": "Ann", "tail": "Eve"}, 'no "relation"', '"relation": a text'),
         ({"head": "A", "relaton": "r", "tail": "E"}, 'the field "relaton"', "did you mean relation?"),

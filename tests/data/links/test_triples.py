@@ -263,7 +263,9 @@ def test_n_triples_without_rdflib(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r"t.nt: found N-Triples, and no rdflib to read them; expected it: pip install"):
+    with pytest.raises(
+        UserError, match=r"t.nt: found N-Triples, and no rdflib to read them; expected it: pip install '\.\[rdf\]'"
+    ):
         read(tmp_path / "t.nt", "<a:b> <r:s> <c:d> .")
 
 

@@ -6,8 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from edge_transformer.data.relations import fields
 from edge_transformer.data.relations.fields import (
     FIELDS,
     MAX_NODES,
@@ -128,7 +131,11 @@ def test_errors_of_values_that_come_without_a_line() -> None:
 
 def test_unknown_fields_are_refused() -> None:
     message = fail(json.dumps(GRAPH | {"node": ["Ann"]}))
-    assert message == f'found the field "node"; expected no other than {", ".join(json.dumps(name) for name in FIELDS)}'
+    known = ", ".join(json.dumps(name) for name in FIELDS)
+    assert message == f'found the field "node"; expected no other than {known}; did you mean nodes?'
+    for wrong, right in (("edgs", "edges"), ("traget", "target"), ("qeury", "query")):
+        assert fail(json.dumps(GRAPH | {wrong: []})).endswith(f'"id"; did you mean {right}?')
+    assert fail(json.dumps(GRAPH | {"colour": 3})).endswith('"id"')
     for asks in ("nodes", "graph"):
         with pytest.raises(DataError, match='found the field "query"; expected no other than "nodes", "edges"'):
             graph_from_json(GRAPH, "x", asks=asks)
@@ -203,7 +210,12 @@ def test_features_of_nodes() -> None:
 def test_nodes_alone_are_a_graph() -> None:
     found = graph_from_json({"nodes": ["a", "b"], "edges": [], "query": ["a", "b"]}, "x")
     assert (found.edges, found.names) == ((), ("a", "b"))
-    assert graph_from_json({"nodes": ["a"], "edges": []}, "x", asks="graph").size == 1
+    for row in ({"nodes": ["a"], "edges": []}, {"nodes": ["a"]}):
+        assert graph_from_json({**row, "target": "x"}, "x", asks="graph", needs_target=True).size == 1
+    with pytest.raises(
+        DataError, match=r'found no "edges"; expected "edges": a list .* at least one entry, or "nodes"'
+    ):
+        graph_from_json({"target": "x"}, "x", asks="graph")
 
 
 @pytest.mark.parametrize(
@@ -245,15 +257,58 @@ def test_broken_nodes_are_named(nodes: Any, found: str, expected: str) -> None:
     fail_with(found, expected, nodes=nodes)
 
 
-def test_most_nodes() -> None:
+def test_most_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     def star(nodes: int) -> str:
         return json.dumps({"edges": [[0, "r", node] for node in range(1, nodes)], "query": [0, 1]})
 
-    assert read(star(MAX_NODES))[0].size == MAX_NODES
-    assert fail(star(MAX_NODES + 1)) == f"found a graph of {MAX_NODES + 1} nodes; expected at most {MAX_NODES}"
+    monkeypatch.setattr(fields, "free_memory", lambda: 150_000)
+    assert read(star(200))[0].size == 200  # so few bytes that nobody looks
+    monkeypatch.setattr(fields, "UNASKED_BYTES", 0)
+    assert read(star(190))[0].size == 190
+    assert fail(star(1000)) == (
+        "found a graph of 1,000 nodes, which needs at least 0.004 GB of memory; expected at most about 193 nodes, as "
+        "0.00015 GB are free; take a smaller graph, such as the part around the question"
+    )
+    monkeypatch.setattr(fields, "free_memory", lambda: None)  # unknown: nothing is refused
+    assert read(star(1000))[0].size == 1000
     assert fail(star(4), max_nodes=3) == "found a graph of 4 nodes; expected at most 3"
     assert "a graph of 4 nodes" in fail(json.dumps(GRAPH | {"nodes": ["Eve"]}), max_nodes=3)
     assert "a graph of 4 nodes" in fail(json.dumps(GRAPH | {"absent": [["Ann", "r", "Eve"]]}), max_nodes=3)
+    with pytest.raises(DataError, match=f"found a graph of {MAX_NODES + 1} nodes; expected at most {MAX_NODES}"):
+        graph_from_json({"nodes": list(range(MAX_NODES + 1)), "target": "x"}, "x", asks="graph")
+
+
+@pytest.mark.parametrize("asks", ["pairs", "nodes", "graph"])
+def test_values_of_numpy_and_pytorch_in_memory(asks: str) -> None:
+    target = {"pairs": 0.5, "nodes": {1: 0.5}, "graph": 0.5}[asks]
+    plain: dict[str, Any] = {"nodes": {1: [0.5, 2.0], 2: [3.0, 1.0]}, "edges": [[1, "r", 2, [1.0, 2.0]]]}
+    plain |= {"target": target, "id": 7}
+    plain |= {"query": [1, 2]} if asks == "pairs" else {}
+    strange: dict[str, Any] = {
+        "nodes": {np.int64(1): np.array([0.5, 2]), np.int32(2): torch.tensor([3.0, 1.0])},
+        "edges": [[np.int64(1), np.str_("r"), torch.tensor(2), np.array([1, 2], dtype=np.float32)]],
+        "target": {np.int64(1): np.float64(0.5)} if asks == "nodes" else np.float32(0.5),
+        "id": np.int64(7),
+    }
+    strange |= {"query": np.array([1, 2])} if asks == "pairs" else {}
+    found = graph_from_json(strange, "x", asks=asks)
+    assert found == graph_from_json(plain, "x", asks=asks)
+    assert type(found.id) is int
+    edges = np.array([["a", "r", "b"], ["b", "r", "c"]], dtype=object)
+    assert graph_from_json({"edges": edges, "query": ("a", "c")}, "x").names == ("a", "b", "c")
+
+
+def test_errors_show_values_of_numpy_as_what_they_are() -> None:
+    for row, found in (
+        ({"edges": [[np.float64(1.5), "r", 2]], "query": [1, 2]}, '[1.5, "r", 2]'),
+        ({"edges": [[np.int64(1), np.int64(3), 2]], "query": [1, 2]}, "[1, 3, 2]"),
+        ({"edges": [[1, "r", 2, np.array([1, np.inf])]], "query": [1, 2]}, '[1, "r", 2, [1.0, Infinity]]'),
+        ({"edges": [[1, "r", np.bool_(True)]], "query": [1, 2]}, '[1, "r", true]'),
+        ({"nodes": {(1, 2): "a"}}, "a dict that cannot be written as JSON"),
+    ):
+        with pytest.raises(DataError) as caught:
+            graph_from_json(row, "x")
+        assert caught.value.found == found
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

@@ -121,4 +121,6 @@ def test_told_paths() -> None:
     edges = [(0, 1), (1, 2), (2, 0), (2, 3), (1, 3)]
     assert told_path(edges, (0, 3)) == [0, 1, 3]
     assert told_path(edges, (0, 0)) == [0, 1, 2, 0]  # at least one edge
+    assert told_path([(0, 0)], (0, 0)) == [0, 0]
+    assert told_path([(n, n + 1) for n in range(20_000)], (0, 20_000)) == list(range(20_001))
     assert told_path(edges, (3, 0)) is None

@@ -222,7 +222,8 @@ def test_one_node_and_masks_of_pyg() -> None:
     assert row_from_pyg(one)["target"] == "3"
     assert row_from_pyg(one, "node-labels")["target"] == {"0": "3"}
     masked = data(y=torch.tensor([3, 4, 3]), train_mask=torch.tensor([True, False, True]))
-    with pytest.raises(DataError, match=r"data: found train_mask; expected row_from_pyg.data, mask="):
+    expected = r"row_from_pyg\(data, mask=.*; it stands in edge_transformer\.data\.relations\.sources"
+    with pytest.raises(DataError, match=f"data: found train_mask; expected {expected}"):
         row_from_pyg(masked)
     assert row_from_pyg(masked, mask="train_mask")["target"] == {"0": "3", "2": "3"}
     with pytest.raises(DataError, match="found no val_mask; expected a mask of the graph"):
@@ -337,7 +338,12 @@ def test_rows_of_frames() -> None:
     row = {"edges": [["a", "x", "b"]]}
     assert rows_of(edges) == [row]
     assert rows_of({"edges": edges, "queries": queries}) == [{**row, "target": "yes"}]
-    assert rows_of(pandas.DataFrame([row, row])) == [row, row]
+    assert rows_of(pandas.DataFrame([row, row])) == rows_of(pandas.DataFrame([row, row]), "relations") == [row, row]
+    assert len(rows_of(edges, "node-labels")) == 1
+    expected = r'expected \{"edges": frame, "queries": frame\} for each split, queries with from, to and, but in'
+    for alone in (edges, {"edges": edges}):
+        with pytest.raises(UserError, match=f"data: found a DataFrame of edges alone; {expected}"):
+            rows_of(alone, "relations")
     with pytest.raises(UserError, match="found a list of DataFrames; expected one, or"):
         rows_of([edges, queries])
 

@@ -100,3 +100,5 @@ def test_a_notebook_shows_the_figure() -> None:
     assert "<script" not in svg
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert made.svg() == made._repr_svg_()  # the same bytes
+    assert len(made.svg()) < 30_000  # letters are text, not paths
+    assert "'DejaVu Sans', 'Verdana', 'Geneva', sans-serif" in made.svg()

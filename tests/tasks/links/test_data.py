@@ -223,6 +223,24 @@ def plain_rank(model: et.LinkModel, question: dict[str, str], answer: str, other
     return 1 + sum(score > mine for score in counted) + (sum(score == mine for score in counted) - 1) / 2
 
 
+def test_facts_of_unknown_relations_are_counted_or_refused() -> None:
+    model = link_model()
+    unknown = [["p0", "zz", "p1"], ["p1", "yy", "p2"]]
+    data = link_data({"train": RING, "test": [*EXTRA, *unknown], "valid": unknown}, model=model)
+    details = data.evaluate(model, CPU).details
+    assert (details["test"]["not_scored"], details["valid"]["not_scored"]) == (2, 2)
+    assert "test: 2 of 4 facts have a relation that no training fact has; they are not scored" in data.notes()
+    assert link_data(RUN).evaluate(model, CPU).details["test"]["not_scored"] == 0
+    told = link_data({**RUN, "valid": [*VALID, RING[0]]}).evaluate(model, CPU).details
+    assert told["valid"]["not_scored"] == 1
+    message = "found no fact with a relation that training facts have, but 'yy', 'zz'; expected relations among "
+    for split in ("test", "test-far", "valid"):
+        with pytest.raises(et.UserError, match=f"{split}: {message}'before', 'next'"):
+            et.evaluate(model, {"train": RING, split: unknown}, progress=False)
+    with pytest.raises(et.UserError, match=f"test: {message}"):
+        et.train("links", {"train": RING, "test": unknown}, **TINY)
+
+
 def test_ranks_are_filtered_by_the_facts_of_all_splits() -> None:
     data = link_data(RUN)
     model = link_model(data=data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edge_transformer import DataError
@@ -29,6 +30,12 @@ def test_what_is_left_out_is_asked_for(given: dict[str, Any], asked: str) -> Non
     said = {name: str(value) for name, value in given.items() if value is not None}
     assert question.said() == {"id": 3, **said}
     assert "id" not in read_question(given, "here").said()
+
+
+def test_values_of_numpy_in_questions() -> None:
+    given = {"head": np.int64(7), "relation": np.str_("aunt"), "facts": np.array([["7", "aunt", "Ann"]])}
+    plain = {"head": 7, "relation": "aunt", "facts": [[7, "aunt", "Ann"]]}
+    assert read_question(given, "here") == read_question(plain, "here")
 
 
 def test_facts_of_a_question() -> None:

@@ -175,3 +175,17 @@ def test_graphs_that_memory_cannot_hold_are_refused_before_any_work(monkeypatch:
     for use in (lambda: et.evaluate(model, {"test": [large]}), lambda: model.predict([large | {"target": None}])):
         with pytest.raises(et.UserError, match=told):
             use()
+
+
+def test_memory_is_checked_before_any_path_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = {"edges": [[f"n{place}", "r", f"n{place + 1}"] for place in range(300)], "target": "x"}
+    searched: list[int] = []
+    monkeypatch.setattr(task_data.RelationData, "facts", lambda self: searched.append(1))
+    monkeypatch.setattr("edge_transformer.training.trainer.launch", lambda hardware: searched.append(2))
+    monkeypatch.setattr(task_model, "free_memory", lambda: 10_000_000)
+    for preset in (None, "relations/cpu"):
+        with pytest.raises(
+            et.UserError, match=r"a graph of 301 nodes needs about \d\.\d GB at dim \d+ and \d layers; "
+        ):
+            et.train("relations", [{**chain, "query": ["n0", "n300"]}] * 6, preset=preset, progress=False)
+    assert not searched

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import DataError, UserError, suggestion
-from ...io.streams import shown, shown_field
+from ...errors import DataError, UserError
+from ...io.streams import check_fields, shown, shown_field
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from ..relations.fields import is_number, node_name
+from ..relations.values import in_python
 
 FACT_FIELDS = ("head", "relation", "tail")
 ENTITY_FIELDS = ("entity", "types", "features")
@@ -49,8 +50,8 @@ class LinkRows:
 
 
 def fact_of(value: Any, where: str) -> Fact | tuple[str, Entity]:
-    """Check a row in memory: a fact, or what is known of a node."""
-    return read_fact(value, where)
+    """Check a row in memory, which may have values of NumPy and PyTorch: a fact, or what is known of a node."""
+    return read_fact(in_python(value), where)
 
 
 def read_fact(value: Any, source: str | Path, line: int | None = None) -> Fact | tuple[str, Entity]:
@@ -62,7 +63,7 @@ def read_fact(value: Any, source: str | Path, line: int | None = None) -> Fact |
     elif isinstance(value, Mapping):
         if "entity" in value:
             return _entity(value, source, line)
-        _check_fields(value, FACT_FIELDS, source, line)
+        check_fields(value, (*FACT_FIELDS, "id"), source, line)
         given = dict(value)
     else:
         raise DataError(source, line, shown(value), _EXPECTED)
@@ -71,7 +72,7 @@ def read_fact(value: Any, source: str | Path, line: int | None = None) -> Fact |
 
 
 def _entity(row: Mapping[str, Any], source: str | Path, line: int | None) -> tuple[str, Entity]:
-    _check_fields(row, ENTITY_FIELDS, source, line)
+    check_fields(row, (*ENTITY_FIELDS, "id"), source, line)
     name = _named(row, "entity", source, line)
     types, features = ([] if row.get(key) is None else row[key] for key in ("types", "features"))
     types = [types] if isinstance(types, str) else types
@@ -90,14 +91,6 @@ def _named(row: Mapping[str, Any], key: str, source: str | Path, line: int | Non
         expected = f'"{key}": a text that is not empty, or a whole number'
         raise DataError(source, line, shown_field(row, key), expected)
     return name
-
-
-def _check_fields(row: Mapping[str, Any], known: tuple[str, ...], source: str | Path, line: int | None) -> None:
-    for name in row:
-        if name not in (*known, "id"):
-            fields = ", ".join(f'"{each}"' for each in (*known, "id"))
-            expected = f"no other than {fields}{suggestion(name, known)}"
-            raise DataError(source, line, f"the field {shown(name)}", expected)
 
 
 class Entities:

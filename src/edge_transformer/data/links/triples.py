@@ -188,7 +188,7 @@ def _ntriples_facts(path: Path) -> Iterator[Fact]:
         )
     except ImportError as error:
         raise UserError(
-            f"{path}: found N-Triples, and no rdflib to read them; expected it: pip install rdflib"
+            f"{path}: found N-Triples, and no rdflib to read them; expected it: pip install '.[rdf]' in a clone"
         ) from error
 
     class Parser(W3CNTriplesParser):

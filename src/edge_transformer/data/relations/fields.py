@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, UserError
+from ...io.process import free_memory
 from ...io.streams import check_fields, read_json_lines, shown, shown_field
 from ..jsonl import IN_MEMORY, numbered, rows_fingerprint
 from .rows import UNKNOWN_TARGET, Pair, RelationRows, Story, Target
+from .values import in_python
 
 ASKS = ("pairs", "nodes", "graph")  # what the tasks relations, node-labels and graph-labels ask for
 FIELDS = ("nodes", "edges", "absent", "query", "target", "id")
 ALL = "all"
-MAX_NODES = 20_000  # a row is refused before its n^2 pairs are counted; what memory holds is asked for later
-MAX_PAIRS = 4_000_000  # asked by "all"
+MAX_NODES = 100_000  # against absurd input; graphs that memory cannot hold are refused below that
+PAIR_BYTES = 4  # the least that a pair of nodes takes, its label; a model asks for more
+QUESTION_BYTES = 400  # of a pair that "all" asks for, with its answer
+UNASKED_BYTES = 100_000_000  # below that, nobody looks how much memory is free
 WHOLE_GRAPH = (0, 0)
 
 _QUERY = '"query": two nodes, such as ["Ann", "Bob"], a list of such pairs, or "all"'
@@ -73,8 +77,10 @@ def graph_from_json(
 ) -> Story:
     """Check a labelled graph and number its nodes: those of "nodes" first, then in order of first mention.
 
-    Refuses relations other than the `known` ones, where given, and graphs of more than `max_nodes`.
+    Refuses relations other than the `known` ones, where given, and graphs of more than `max_nodes`. Rows without a line
+    are in memory, and may have values of NumPy and PyTorch.
     """
+    value = in_python(value) if line is None else value
     return _Reader(source, line, needs_target, known, max_nodes).read(value, asks)
 
 
@@ -98,6 +104,7 @@ class _Reader:
         absent = self._absent(row, set(zip(edges, relations, strict=True)))
         if len(self.numbers) > self.max_nodes:
             raise DataError(*self._place, f"a graph of {len(self.numbers)} nodes", f"at most {self.max_nodes}")
+        self._require_memory(PAIR_BYTES, "a graph", "take a smaller graph, such as the part around the question")
         questions = self._questions(row, asks)
         names = tuple(self.numbers)
         return Story(
@@ -145,9 +152,9 @@ class _Reader:
         return labels, features
 
     def _edges(self, row: Mapping[str, Any]) -> tuple[list[Pair], list[str], dict[Pair, tuple[float, ...]]]:
-        edges = row.get("edges")
+        edges = row.get("edges", [] if self.numbers else None)
         if not isinstance(edges, list | tuple) or not (edges or self.numbers):
-            expected = '"edges": a list of [from, relation, to] with at least one entry'
+            expected = '"edges": a list of [from, relation, to] with at least one entry, or "nodes"'
             raise DataError(*self._place, shown_field(row, "edges"), expected)
         pairs, relations = [], []
         features: dict[Pair, tuple[float, ...]] = {}
@@ -257,9 +264,11 @@ class _Reader:
     def _all_questions(self, row: Mapping[str, Any], given: Any) -> list[tuple[Pair, Target]]:
         """All ordered pairs. Those that "target" does not name have no label; of numbers, only the named are asked."""
         n = len(self.numbers)
-        if not n > 1 or n * n > MAX_PAIRS:
-            expected = f'"query": "all" for graphs of 2 to {math.isqrt(MAX_PAIRS)} nodes'
-            raise DataError(*self._place, f"a graph of {n} node{'s' * (n != 1)}", expected)
+        if n < 2:
+            raise DataError(
+                *self._place, f"a graph of {n} node{'s' * (n != 1)}", '"query": "all" for two nodes or more'
+            )
+        self._require_memory(QUESTION_BYTES, '"query": "all" for a graph', "ask for a list of pairs in several rows")
         pairs = [(start, end) for start in range(n) for end in range(n) if start != end]
         if given is None:
             return [(pair, UNKNOWN_TARGET) for pair in pairs]
@@ -309,6 +318,17 @@ class _Reader:
             named = ", ".join([*self.numbers][:20]) + (", ..." if len(self.numbers) > 20 else "")
             raise self._error(where, f'nodes that some edge or "nodes" mentions: {named}')
         return number
+
+    def _require_memory(self, bytes_a_pair: int, what: str, way_out: str) -> None:
+        """Refuse what so many bytes for every pair of nodes would not fit, before they are taken."""
+        n = len(self.numbers)
+        if (needed := n * n * bytes_a_pair) < UNASKED_BYTES:
+            return
+        free = free_memory()
+        if free is not None and needed > free:
+            found = f"{what} of {n:,} nodes, which needs at least {needed / 1e9:,.4g} GB of memory"
+            most = f"at most about {math.isqrt(free // bytes_a_pair):,} nodes, as {free / 1e9:,.4g} GB are free"
+            raise DataError(*self._place, found, f"{most}; {way_out}")
 
     # --- errors -------------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,14 @@ class Story:
         return ((self.query, self.target), *self.more)
 
     @property
+    def told(self) -> dict[Pair, str]:
+        """The relation of each pair with an edge; several with commas between them."""
+        relations: dict[Pair, list[str]] = {}
+        for pair, relation in zip(self.edges, self.relations, strict=True):
+            relations.setdefault(pair, []).append(relation)
+        return {pair: ", ".join(dict.fromkeys(of_pair)) for pair, of_pair in relations.items()}
+
+    @property
     def label(self) -> str:
         """The answer, where it is one label."""
         assert isinstance(self.target, str), "this story has another kind of answer"
@@ -127,7 +135,7 @@ def guess_note(story: Story) -> str | None:
 def _out_of_scope(story: Story) -> Iterable[str]:
     """How a question differs from all of CLUTRR's, in words."""
     start, end = (story.names[node] for node in story.query)
-    told = dict(zip(story.edges, story.relations, strict=True))
+    told = story.told
     if story.query[0] == story.query[1]:
         yield f"both ends of the question are {start}, as they never are in CLUTRR"
     elif story.query in told:
@@ -146,13 +154,17 @@ def told_path(edges: Iterable[tuple[int, int]], query: tuple[int, int]) -> list[
     ends: dict[int, list[int]] = defaultdict(list)
     for start, end in edges:
         ends[start].append(end)
-    paths, reached = deque([[query[0]]]), set()
-    while paths:
-        path = paths.popleft()
-        for end in ends[path[-1]]:
+    before: dict[int, int] = {}  # of each node that was reached, the one it was reached from
+    front = deque([query[0]])
+    while front:
+        node = front.popleft()
+        for end in ends[node]:
+            if end not in before:
+                before[end] = node
+                front.append(end)
             if end == query[1]:
-                return [*path, end]
-            if end not in reached:
-                reached.add(end)
-                paths.append([*path, end])
+                path = [end, before[end]]
+                while path[-1] != query[0]:
+                    path.append(before[path[-1]])
+                return path[::-1]
     return None

@@ -38,9 +38,11 @@ def rows_of(value: Any, task: str | None = None) -> list[Any]:
         task: "relations", "graph-labels" or "node-labels", which says what the targets of a PyG graph are.
     """
     if _is_of(value, "pandas"):
+        _require_queries({"edges": value}, task)
         return rows_from_frames(value)
     if isinstance(value, Mapping) and value and set(value) <= set(TABLES):
         if "edges" in value and all(_is_of(each, "pandas") for each in value.values()):
+            _require_queries(value, task)
             return rows_from_frames(**value)
     elif _is_of(value, "networkx"):
         value = [value]
@@ -61,6 +63,14 @@ def rows_of(value: Any, task: str | None = None) -> list[Any]:
         expected = 'one, or {"edges": DataFrame, "queries": DataFrame, "nodes": DataFrame}'
         raise UserError(f"data: found a list of DataFrames; expected {expected}")
     return items
+
+
+def _require_queries(frames: Mapping[str, Any], task: str | None) -> None:
+    """Refuse edges that nothing is asked about; the other tasks ask for all nodes, or for the graph."""
+    if task == "relations" and "queries" not in frames and "edges" not in frames["edges"].columns:
+        asked = "with from, to and, but in predict, target"
+        expected = f'{{"edges": frame, "queries": frame}} for each split, queries {asked}'
+        raise UserError(f"data: found a DataFrame of edges alone; expected {expected}")
 
 
 def _is_of(value: Any, package: str) -> bool:
@@ -344,7 +354,8 @@ def _mask(data: Any, mask: str | None, size: int, where: Where) -> list[Any]:
     """Which nodes have a target."""
     if mask is None:
         if getattr(data, "train_mask", None) is not None:
-            raise where.fail("train_mask", 'row_from_pyg(data, mask="train_mask"), or another mask, for each split')
+            how = f'row_from_pyg(data, mask="train_mask"), or another mask, for each split; it stands in {__name__}'
+            raise where.fail("train_mask", how)
         return [True] * size
     if getattr(data, mask, None) is None:
         raise where.fail(f"no {mask}", "a mask of the graph")

@@ -13,6 +13,8 @@ from ...errors import DataError
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 MAX_DEPTH = 20  # of lists in lists; a row needs four
+ROW_DEPTH = 6  # how deep the values of a row may lie
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class Where(NamedTuple):
@@ -56,6 +58,17 @@ def plain(value: Any, where: Where, field: str, depth: int = MAX_DEPTH) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each, where, field, depth - 1) for each in value]
     raise where.fail_at(field, value, "texts, numbers, lists and mappings of them")
+
+
+def in_python(value: Any, depth: int = ROW_DEPTH) -> Any:
+    """A row in memory with Python's own values in place of NumPy's and PyTorch's; nothing is checked."""
+    if type(value) in _PLAIN or depth == 0:
+        return value
+    if isinstance(value, list | tuple):
+        return [each if type(each) in _PLAIN else in_python(each, depth - 1) for each in value]
+    if isinstance(value, dict):
+        return {_key(key): in_python(each, depth - 1) for key, each in value.items()}
+    return _scalar(value)
 
 
 def name(value: Any, where: Where, field: str) -> str:
@@ -138,6 +151,11 @@ def is_whole(value: Any) -> bool:
 def _scalar(value: Any) -> Any:
     """A value of NumPy or PyTorch as Python's; others as they are."""
     return _listed(value) if hasattr(value, "tolist") and not isinstance(value, type) else value
+
+
+def _key(value: Any) -> Any:
+    plain = _scalar(value)
+    return value if isinstance(plain, list) else plain
 
 
 def _listed(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +80,7 @@ class LinkData(TaskData):
         self._splits = {name: facts for name, facts in splits.items() if facts}
         self.known = self._graph(train, model)
         self._numbers = {name: self._known_numbers(facts) for name, facts in self._splits.items()}
+        self._require_scored([name for name in self._splits if name != VALID or (model and len(self._splits) == 1)])
         everything = torch.cat([self.known.facts, *(numbers for numbers in self._numbers.values())])
         size = len(self.known.entities), len(self.known.relations)
         self._all_facts = everything
@@ -112,6 +113,14 @@ class LinkData(TaskData):
             {name: n for n, name in enumerate(self.known.relations)},
         )
         return numbered([fact for fact in facts if fact.relation in places[1]], *places)
+
+    def _require_scored(self, splits: Sequence[str]) -> None:
+        """Refuse facts to score of which none can be."""
+        for name in splits:
+            if not len(self._numbers[name]):
+                asked, known = {fact.relation for fact in self._splits[name]}, self.known.relations
+                found = f"{name}: found no fact with a relation that training facts have, but {_listed(asked)}"
+                raise UserError(f"{found}; expected relations among {_listed(known)}")
 
     @classmethod
     def from_rows(
@@ -172,11 +181,14 @@ class LinkData(TaskData):
         if self._told:
             notes.append(f"{VALID}: {self._told} facts stand in {TRAIN}; they are not scored")
         for name, facts in self._splits.items():
-            lost = len(facts) - len(self._numbers[name])
-            if lost:
+            if lost := self._lost(name):
                 unseen = f"{lost} of {len(facts)} facts have a relation that no training fact has"
                 notes.append(f"{name}: {unseen}; they are not scored")
         return notes
+
+    def _lost(self, split: str) -> int:
+        """How many facts of a split have a relation that no training fact has."""
+        return len(self._splits[split]) - len(self._numbers[split])
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -286,7 +298,8 @@ class LinkData(TaskData):
         for name in names:
             facts = self._midway_facts() if name == VALID else self._numbers[name]
             found = self._score(facts, model, progress)
-            scores.details[name] = found.details
+            not_scored = self._lost(name) + (self._told if name == VALID else 0)
+            scores.details[name] = {**found.details, "not_scored": not_scored}
             main = next(iter(found), "")
             for score, value in found.items():
                 if name == TEST:
@@ -440,6 +453,12 @@ def _held_out(facts: list[Fact], share: float, seed: int) -> tuple[list[Fact], l
         [fact for number, fact in enumerate(facts) if number not in taken],
         [fact for number, fact in enumerate(facts) if number in taken],
     )
+
+
+def _listed(names: Iterable[str], most: int = 20) -> str:
+    """The first of some names, as errors list them."""
+    ordered = sorted(names)
+    return ", ".join(map(repr, ordered[:most])) + ", ..." * (len(ordered) > most)
 
 
 def _are_facts_of(train: Sequence[Fact], model: LinkModel) -> bool:

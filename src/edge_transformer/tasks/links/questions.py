@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from ...data.links.rows import Fact, fact_of
 from ...data.relations.fields import node_name
+from ...data.relations.values import in_python
 from ...errors import DataError, suggestion
 from .graph import Named, unknown_entity, unknown_relation
 
@@ -54,7 +55,7 @@ class Question(NamedTuple):
 
 def read_question(value: Any, where: str, complete: bool = False) -> Question:
     """Check one question; with `complete`, it may also have all three parts of a link."""
-    wanted = _LINK if complete else _EXPECTED
+    value, wanted = in_python(value), _LINK if complete else _EXPECTED
     if not isinstance(value, Mapping):
         raise DataError(where, None, type(value).__name__, f"an object with {wanted}")
     for name in value:

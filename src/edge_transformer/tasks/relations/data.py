@@ -244,7 +244,7 @@ class RelationData(TaskData):
         return DataFacts(
             rows=len(self._streamed or self._train),
             valid_rows=len(self._splits.get(VALID, ())),
-            mean_size=sum(map(_size, sample)) / len(sample),
+            mean_size=sum(story.size for story in sample) / len(sample),
             longest=max(longest_path(story) for story in sample[:: max(1, len(sample) // 500)]),
             labels=self.schema.labels,
             classes=self.schema.outputs,
@@ -283,10 +283,13 @@ class RelationData(TaskData):
         return notes
 
     def new_model(self, settings: Mapping[str, Any]) -> LabelledGraphModel:
-        largest = self._streamed.largest if self._streamed else max(map(_size, self._train))
+        self.require_memory(settings)
+        return self.Model(settings, self.schema)
+
+    def require_memory(self, settings: Mapping[str, Any]) -> None:
+        largest = self._streamed.largest if self._streamed else max(story.size for story in self._train)
         require_memory(largest, settings, training=True)
         self._require_memory_to_score(settings)
-        return self.Model(settings, self.schema)
 
     def _require_memory_to_score(self, settings: Mapping[str, Any]) -> None:
         """Refuse rows to score that are too large, before any time is spent."""
@@ -490,10 +493,6 @@ def longest_path(story: Story) -> int:
             distance += 1
         longest = max(longest, distance if end in reached else 1)
     return longest
-
-
-def _size(story: Story) -> int:
-    return story.size
 
 
 def _can_be_right(schema: Schema, story: Story) -> bool:
