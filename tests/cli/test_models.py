@@ -34,7 +34,9 @@ def test_every_bundled_model_is_listed_with_its_scores_and_size() -> None:
 def test_one_model_shows_its_card_and_its_record() -> None:
     assert run("models", "cogs-small").out == model_card("cogs-small")
     assert json.loads(run("models", "cogs-small", "--json").out)["preset"] == "cogs/best"
-    assert refused("models", "huge") == "huge: no bundled model; expected one of clutrr-small, cogs-small, relatives-small"
+    assert (
+        refused("models", "huge") == "huge: no bundled model; expected one of clutrr-small, cogs-small, relatives-small"
+    )
 
 
 @pytest.mark.parametrize("name", bundled_models())
