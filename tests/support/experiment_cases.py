@@ -55,7 +55,7 @@ def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The runs of a committed file as in an empty folder, with small data wherever it names some."""
     monkeypatch.chdir(folder)
     experiment = Experiment.read(path)
-    changes = [each.set for each in (*experiment.all_training_sets, *experiment.runs)]
+    changes = [*(each.set for each in experiment.all_training_sets), *(run.set for run in experiment.runs)]
     elsewhere = {str(each["data.elsewhere"]) for each in changes if "data.elsewhere" in each}
     for name in elsewhere | {training_set.data for training_set in experiment.all_training_sets}:
         _write_small_data(experiment.task, Path(name))
