@@ -83,8 +83,8 @@ def tokens_from_json(value: Any, source: str | Path = "token graph", line: int |
     """The tokens of an object, which are all that a question to a trained model has."""
     tokens = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(tokens, list | tuple):
-        raise DataError(source, line, _shown(value), 'an object with "tokens": a list of texts')
-    problem = _problem_with_tokens(tuple(tokens))
+        raise DataError(source, line, shown(value), 'an object with "tokens": a list of texts')
+    problem = problem_with_tokens(tuple(tokens))
     if problem:
         raise DataError(source, line, *problem)
     return tuple(tokens)
@@ -142,33 +142,42 @@ def write_token_graphs(path: str | Path, graphs: Iterable[TokenGraph]) -> int:
 def _problem(graph: TokenGraph) -> tuple[str, str] | None:
     """What is wrong with a graph, as (found, expected); None where nothing is."""
     size = len(graph.tokens)
-    problem = _problem_with_tokens(graph.tokens)
+    problem = problem_with_tokens(graph.tokens)
     if problem:
         return problem
     if len(graph.parents) != size:
         return f"{len(graph.parents)} parents", f"one for each of the {size} tokens"
     for token, parent in enumerate(graph.parents):
         if type(parent) is not int or not 0 <= parent < size:
-            return f"token {token} with parent {_shown(parent)}", f"the number of a token, 0 to {size - 1}, or -1"
-    if not isinstance(graph.labels, dict) or len(graph.labels) > MAX_COLUMNS:
-        return f"{len(graph.labels)} columns of labels", f"at most {MAX_COLUMNS}, by name"
-    for name, column in graph.labels.items():
-        if not isinstance(name, str) or not name:
-            return f"a column named {_shown(name)}", "a text as its name"
-        if len(column) != size:
-            return f"{len(column)} labels in column {name}", f"one for each of the {size} tokens"
-        if not _are_texts(column):
-            return f"column {name} = {_shown(column)}", "labels that are texts"
+            return f"token {token} with parent {shown(parent)}", f"the number of a token, 0 to {size - 1}, or -1"
+    problem = problem_with_columns(graph.labels, size)
+    if problem:
+        return problem
     if not isinstance(graph.group, str):
-        return f"group = {_shown(graph.group)}", "a text"
+        return f"group = {shown(graph.group)}", "a text"
     return None
 
 
-def _problem_with_tokens(tokens: tuple[Any, ...]) -> tuple[str, str] | None:
+def problem_with_columns(labels: Any, size: int) -> tuple[str, str] | None:
+    """What is wrong with the columns of labels of a sentence, as (found, expected); None where nothing is."""
+    if not isinstance(labels, dict) or len(labels) > MAX_COLUMNS:
+        return f"{len(labels)} columns of labels", f"at most {MAX_COLUMNS}, by name"
+    for name, column in labels.items():
+        if not isinstance(name, str) or not name:
+            return f"a column named {shown(name)}", "a text as its name"
+        if len(column) != size:
+            return f"{len(column)} labels in column {name}", f"one for each of the {size} tokens"
+        if not _are_texts(column):
+            return f"column {name} = {shown(column)}", "labels that are texts"
+    return None
+
+
+def problem_with_tokens(tokens: tuple[Any, ...]) -> tuple[str, str] | None:
+    """What is wrong with the tokens of a sentence, as (found, expected); None where nothing is."""
     if not 0 < len(tokens) <= MAX_TOKENS:
         return f"{len(tokens)} tokens", f"1 to {MAX_TOKENS}"
     if not _are_texts(tokens) or "" in tokens:
-        return f"tokens = {_shown(tokens)}", "texts that are not empty"
+        return f"tokens = {shown(tokens)}", "texts that are not empty"
     return None
 
 
@@ -180,5 +189,6 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in an error."""
     return json.dumps(value, default=str)
