@@ -93,7 +93,7 @@ def checked_sentence_graphs(
     """
     for source, line, row in rows:
         graph = SentenceGraph.from_json(row, source, line)
-        own = graph.labels, graph.sentence
+        own: tuple[Iterable[str], Iterable[str]] = graph.labels, graph.sentence
         names = own if names is None else names
         for what, found, wanted in zip(("columns", "labels of the sentence"), own, names, strict=True):
             if set(found) != set(wanted):
