@@ -207,7 +207,9 @@ def _add_node(
     return (logits, mask, cache) if ends is None else (logits, mask, cache, ends)
 
 
-def _seq2seq(network: EdgeSeq2Seq, source: Values | None = None, target: Values | None = None) -> list[Program]:
+def _seq2seq(
+    network: EdgeSeq2Seq, source: Values | None = None, target: Values | None = None, source_end: bool = False
+) -> list[Program]:
     config = network.decoder.config
     if config.layers < 2:
         raise UserError("export: found a decoder of 1 layer; expected 2 or more: it remembers nothing")
@@ -237,7 +239,7 @@ def _seq2seq(network: EdgeSeq2Seq, source: Values | None = None, target: Values 
         for name, port in state.items()
     }
     sources = {
-        "source": Port(("batch", "n"), source, "tokens of the source"),
+        "source": Port(("batch", "n"), source, "tokens of the source" + ", and END after them" * source_end),
         "source_mask": Port(("batch", "n"), about="True for a real token, False for padding"),
     }
     steps = {
@@ -255,7 +257,7 @@ def _translator(model: Translator) -> list[Program]:
     if not isinstance(model.network, EdgeSeq2Seq):
         raise UserError(f"export: found a {type(model.network).__name__}; expected an Edge Transformer")
     source: Values = ["END", None, *model.source]
-    return _seq2seq(model.network, source, ["END", None, *model.target])
+    return _seq2seq(model.network, source, ["END", None, *model.target], model.source_end)
 
 
 _KINDS: dict[type[nn.Module], Callable[[Any], list[Program]]] = {

@@ -19,7 +19,7 @@ from edge_transformer.data.pairs.table import BY_EDGES, BY_NODES
 from edge_transformer.errors import DataError, UserError
 from edge_transformer.tasks.seq2seq import model as translator
 from edge_transformer.tasks.seq2seq.data import Seq2SeqData, Seq2SeqSettings
-from edge_transformer.tasks.seq2seq.model import Translator
+from edge_transformer.tasks.seq2seq.model import END, UNKNOWN, Translator, word_numbers
 from edge_transformer.training.config import Hardware, RunConfig
 from edge_transformer.training.trainer import Trainer
 from official_data import benchmark
@@ -194,6 +194,19 @@ def test_vocabularies(tmp_path: Path) -> None:
     assert scored._numbers(scored._splits["test"][0])[0] == [4, 1]
 
 
+def test_sources_with_an_end(tmp_path: Path) -> None:
+    write(tmp_path, train=[("a b", "x"), ("c", "x y")], test=[("b z", "y")])
+    data = Seq2SeqData.load(tmp_path, Seq2SeqSettings(source_end=True), 1)
+    model = data.new_model(SMALL)
+    [batch] = data.batches(torch.tensor([0]))
+    assert batch.source.tolist() == [[*(word_numbers(data.source, ["a", "b"])), END]]
+    assert model.source_numbers(["b", "z"]) == [*word_numbers(data.source, ["b"]), UNKNOWN, END]
+    again = Translator.from_description(model.description())
+    assert again.source_end
+    scored = Seq2SeqData.load(tmp_path, Seq2SeqSettings(), 1, again)  # the model knows how it reads
+    assert scored._numbers(scored._splits["test"][0])[0] == model.source_numbers(["b", "z"])
+
+
 # --- loss -------------------------------------------------------------------------------------------------------------
 
 
@@ -365,8 +378,8 @@ def test_settings_of_the_paper(name: str, kind: str, layers: int) -> None:
     assert kind != "edge" or model["tied"]
     assert (train["epochs"], train["batch_size"], train["lr"], train["warmup_steps"]) == (100, 64, 0.0006, 1000)
     assert (train["optimizer"], data["max_target"], data["lower_case"]) == ("adamw", 49, True)
-    assert data["one_vocabulary"]
-    assert data["test_max_target"] is None
+    assert (train["clip"], train["weight_decay"], train["batches"]) == (100.0, 0.0, "random")
+    assert (data["one_vocabulary"], data["source_end"], data["test_max_target"]) == (True, True, None)
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu-transformer", "cpu-universal"])

@@ -24,7 +24,7 @@ from ...errors import DataError, UserError
 from ...io.files import fingerprint, write_text
 from ...io.settings import require_fraction, require_positive
 from ..base import Progress, TaskData, TaskModel, in_full, share_of_process, sum_over_processes
-from .model import END, UNKNOWN, Translator, word_numbers
+from .model import END, UNKNOWN, Translator, source_numbers, word_numbers
 from .questions import MAX_WORDS
 
 TRAIN_WORDS = 512  # the most words of a training pair, both sides together, to bound memory
@@ -42,6 +42,7 @@ class Seq2SeqSettings:
     train_rows: int | None = None  # train on a sample of this many pairs; the seed chooses them
     held_out: int = 0  # number of training pairs that are held out and scored
     lower_case: bool = False  # lower-case both sides
+    source_end: bool = False  # sources end with the end of a sequence too, as in the released code
     one_vocabulary: bool = True  # one vocabulary and one table of embeddings for both sides
     unknown: float = 0.0  # in training, probability that a source word of a single pair is read as unknown
     test: bool = True  # False leaves the test rows unread, for runs that choose recipes
@@ -80,6 +81,7 @@ class Seq2SeqData(TaskData):
         self._answers: dict[str, list[_Answer]] = {}  # of the last evaluation, by split
         self._cost: Cost = BY_EDGES  # of a batch, for the model in training
         self._lower_case = settings.lower_case if model is None else model.lower_case
+        self._source_end = settings.source_end if model is None else model.source_end
         self._train: list[Pair] = []
         self._splits: dict[str, list[Pair]] = {}
         if "train" in splits:
@@ -232,7 +234,7 @@ class Seq2SeqData(TaskData):
 
     def _numbers(self, pair: Pair) -> tuple[list[int], list[int]]:
         source, target = self._texts(pair)
-        return word_numbers(self.source, source), word_numbers(self.target or self.source, target)
+        return source_numbers(self.source, source, self._source_end), word_numbers(self.target or self.source, target)
 
     # --- training -------------------------------------------------------------------------------------------------
 
@@ -289,6 +291,7 @@ class Seq2SeqData(TaskData):
             self.source,
             self.target,
             lower_case=self._lower_case,
+            source_end=self._source_end,
             longest=longest,
             only_targets=self._only_targets,
         )

@@ -106,16 +106,18 @@ class Translator(TaskModel):
         target: Vocab | None = None,
         *,
         lower_case: bool = False,
+        source_end: bool = False,
         longest: int = MAX_WORDS // 2,
         only_targets: Iterable[str] = (),
     ) -> None:
         """Without `target` both sides share one vocabulary; `only_targets` are its words that no training source has.
 
+        With `source_end` the model reads the end of a sequence after each source.
         `longest` is the length of the longest target in training; the default limit is twice that.
         """
         super().__init__()
         self.settings, self.lower_case, self.longest = dict(settings), lower_case, longest
-        self.source, self.one_vocabulary = source, target is None
+        self.source, self.one_vocabulary, self.source_end = source, target is None, source_end
         self.only_targets = frozenset(only_targets)
         self.target = source if target is None else target
         options = model_options(settings, TranslatorOptions)
@@ -150,6 +152,7 @@ class Translator(TaskModel):
             "source": list(self.source),
             "target": None if self.one_vocabulary else list(self.target),
             "lower_case": self.lower_case,
+            "source_end": self.source_end,
             "longest": self.longest,
             "only_targets": sorted(self.only_targets),
         }
@@ -162,6 +165,7 @@ class Translator(TaskModel):
             Vocab(description["source"]),
             None if target is None else Vocab(target),
             lower_case=description["lower_case"],
+            source_end=description.get("source_end", False),  # missing in older models
             longest=description["longest"],
             only_targets=description.get("only_targets", ()),  # missing in older models
         )
@@ -284,7 +288,7 @@ class Translator(TaskModel):
 
     def source_numbers(self, words: Iterable[str]) -> list[int]:
         """The numbers of the words of a question."""
-        return word_numbers(self.source, map(self._cased, words))
+        return source_numbers(self.source, map(self._cased, words), self.source_end)
 
     def _limit(self, how: Decoding) -> int:
         return how.limit or min(2 * self.longest, MAX_WORDS)
@@ -418,6 +422,11 @@ def _generator(seed: int, number: int, source: Sequence[int]) -> torch.Generator
     """The random generator of one sample, independent of the other samples."""
     digest = hashlib.blake2b(repr((seed, number, list(source))).encode(), digest_size=4).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
+
+
+def source_numbers(known: Vocab, words: Iterable[str], with_end: bool) -> list[int]:
+    """The numbers of the words of a source, and of the end of the sequence if a model reads it."""
+    return [*word_numbers(known, words), *([END] if with_end else [])]
 
 
 def word_numbers(known: Vocab, words: Iterable[str]) -> list[int]:
