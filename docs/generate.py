@@ -409,6 +409,24 @@ def training_memory() -> str:
     return table(("a step of `cfq/paper`", "time, of its products", "memory, of einsum"), rows, " rr")
 
 
+V100 = 15.7e12  # operations a second in single precision, by its maker
+V100_SHARE = 1 / 3  # of that, assumed
+
+
+@block
+def paper_cost() -> str:
+    measured = json.loads((ROOT / "benchmarks/paper-cost.json").read_text(encoding="utf-8"))["presets"]
+    rows = []
+    for preset, found in measured.items():
+        step, days = f"{found['seconds a step']:.3g} s", f"{found['days of one core']:.3g}"
+        operations = found.get("operations")
+        gpu = "" if operations is None else f"{operations / (V100 * V100_SHARE) / 3600:.2g} hours"
+        rows.append((f"`{preset}`", f"{found['steps']:,}", step, days, f"{operations:.2g}" if operations else "", gpu))
+    gpu = "one V100 at a third of its peak"
+    head = ("preset", "steps of 64 pairs", "a step", "days of one core", "operations", gpu)
+    return table(head, rows, " rrrrr")
+
+
 def _bench() -> Any:
     from edge_transformer.bench import Bench
 
