@@ -251,7 +251,7 @@ class _FormReader:
         if nmod != "nmod" or self.category[head] != "CNOUN" or self.tokens[head].lower() != noun:
             raise self.fail(atom, f"noun . nmod . preposition, with the noun of variable x _ {head}")
         argument = self._noun_argument(atom.arguments[1], atom)
-        preposition = _preposition(self.tokens, word, head, argument)
+        preposition = preposition_between(self.tokens, word, head, argument)
         if preposition is None:
             raise self.fail(atom, f"a token {word!r} between the two nouns, {head} and {argument}")
         if (self.role[preposition], self.parents[preposition]) != (PREP, head):  # else it has two nouns
@@ -340,7 +340,7 @@ def _form_of_primitive(graph: TokenGraph) -> LogicalForm | None:
     return None
 
 
-def _preposition(tokens: Sequence[str], word: str, head: int, noun: int) -> int | None:
+def preposition_between(tokens: Sequence[str], word: str, head: int, noun: int) -> int | None:
     """The token of a preposition: the last such word between the modified noun and its own noun."""
     return next((token for token in range(noun - 1, head, -1) if tokens[token] == word), None)
 
@@ -368,7 +368,7 @@ def _check(graph: TokenGraph, source: str | Path, line: int | None) -> None:
                 raise fail(token, "a common noun as parent")
         elif label == PP_NOUN:
             head = parents[parent]
-            if role[parent] != PREP or _preposition(tokens, tokens[parent], head, token) != parent:
+            if role[parent] != PREP or preposition_between(tokens, tokens[parent], head, token) != parent:
                 raise fail(token, "as parent a preposition before it, with no other such word between them")
         elif label:
             if not verb_name[parent]:
