@@ -130,34 +130,52 @@ LEAST_COVERED = 0.99
 
 
 def derive(
-    kind: Annotated[str, typer.Argument(help="What to derive: cfq-dependencies.")],
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="What to derive: cfq-dependencies or cfq-graphs.")],
     questions: Annotated[
         list[Path],
         typer.Option(
             help="File of questions (lines, the first column of .tsv, or official .json; also .gz), or a folder of"
-            " .tsv and .json files. Can be given several times.",
+            " .tsv and .json files. Can be given several times. cfq-graphs: one folder with questions and queries.",
             show_default=False,
         ),
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
+    form: Annotated[
+        str, typer.Option(help="cfq-graphs: triples, or words (what each word says, and of what).")
+    ] = "triples",
+    split: Annotated[
+        str | None, typer.Option(help="cfq-graphs: which split of the official files, such as mcd1.")
+    ] = None,
 ) -> None:
-    """Derive dependency trees of CFQ's questions, in CoNLL-U, with our own grammar.
+    """Derive dependency trees of CFQ's questions, or graphs of their queries over the words of the questions.
 
-    Each file of questions becomes a .conllu file of the same name. Questions that the grammar does not cover are left
-    out, and listed in not-covered.txt with line and reason.
+    cfq-dependencies: trees in CoNLL-U, by our own grammar. Each file of questions becomes a .conllu file of the same
+    name. Questions that the grammar does not cover are left out, and listed in not-covered.txt with line and reason.
+
+    cfq-graphs: a graph and the query for each question, in train.jsonl, dev.jsonl and test.jsonl, for `train graphs`.
+    Where the parts of a query stand in its question is learned from the training rows. Training rows whose graph does
+    not give the query back are left out; not-covered.txt lists these and those of the other files.
 
     Examples:
 
     - `edge-transformer data derive cfq-dependencies --questions cfq/mcd1 --out cfq-dep`
 
     - `edge-transformer data derive cfq-dependencies --questions train.tsv.gz --questions more.txt --out cfq-dep`
+
+    - `edge-transformer data derive cfq-graphs --questions cfq/mcd1 --form words --out cfq-mcd1-graphs`
     """
+    if kind == "cfq-graphs":
+        _derive_graphs(questions, folder, form, split)
+        return
+    if kind == "cfq-dependencies":
+        _refuse_options(context, kind, ("form", "split"))
     from ..data.trees.cfq_treebank import NOT_COVERED_FILE, Account, count_questions
     from ..data.trees.cfq_treebank import derive as derive_trees
     from ..io.progress import bar
 
     if kind != "cfq-dependencies":
-        raise UserError(f"unknown kind of data {kind!r}; known is cfq-dependencies")
+        raise UserError(f"unknown kind of data {kind!r}; known are cfq-dependencies and cfq-graphs")
     started = time.process_time()
     with bar("parsing", count_questions(questions)) as parsing:
         accounts = derive_trees(questions, folder, parsing.advance)
@@ -179,6 +197,54 @@ def derive(
     if total.covered < LEAST_COVERED * total.questions:
         share = _share(total.covered, total.questions)
         print(f"warning: the grammar covers {share}, less than {LEAST_COVERED:.0%}; are these questions of CFQ?")
+    rate = total.questions / max(seconds, 1e-9)
+    print(f"written to {folder} in {seconds:.1f} seconds of CPU time, {rate:,.0f} questions a second")
+
+
+def _derive_graphs(questions: list[Path], folder: Path, form: str, split: str | None) -> None:
+    """Derive a folder of graphs, and print what it has."""
+    from ..data.graphs.cfq import FORMS
+    from ..data.graphs.cfq_folder import NOT_COVERED_FILE, derive_graphs, read_cfq_pairs
+    from ..data.graphs.cfq_folder import Account as GraphAccount
+    from ..io.files import check_folder
+    from ..io.progress import bar
+
+    if form not in FORMS:
+        raise UserError(f"--form {form}: found no such form; expected {' or '.join(FORMS)}")
+    if len(questions) != 1:
+        raise UserError(f"--questions: found {len(questions)} of them; expected one folder for cfq-graphs")
+    if folder.resolve() == questions[0].resolve():
+        raise UserError(f"--out {folder}: holds the questions; expected another folder to write to")
+    check_folder("--out", folder)
+    started = time.process_time()
+    with bar("reading") as reading:
+        data = read_cfq_pairs(questions[0], split, reading.advance)
+    with bar("converting", data.steps) as converting:
+        accounts = derive_graphs(data, folder, form, converting.advance)
+    seconds = time.process_time() - started
+    total = GraphAccount()
+    table = Table(box=None, pad_edge=False)
+    for column in ("file", "questions", "covered", "words", "edges a word", "ordered by an edge"):
+        table.add_column(column, justify="left" if column == "file" else "right")
+    for account in accounts.values():
+        total.merge(account)
+    for name, account in [*accounts.items(), ("all", total)]:
+        cells = (
+            *(f"{account.questions:,}", _share(account.covered, account.questions), f"{account.tokens:,}"),
+            *(f"{account.edges / max(account.tokens, 1):.2f}", _share(account.ordered, account.questions)),
+        )
+        table.add_row(name, *cells)
+    out.print(table)
+    missed = total.questions - total.covered
+    print(
+        f"{len(total.labels)} labels; {missed:,} questions not covered"
+        + (f"; see {folder / NOT_COVERED_FILE}" if missed else "")
+    )
+    if total.covered < LEAST_COVERED * total.questions:
+        share = _share(total.covered, total.questions)
+        print(
+            f"warning: the graphs cover {share}, less than {LEAST_COVERED:.0%}; are these questions and queries of CFQ?"
+        )
     rate = total.questions / max(seconds, 1e-9)
     print(f"written to {folder} in {seconds:.1f} seconds of CPU time, {rate:,.0f} questions a second")
 
