@@ -1,4 +1,4 @@
-"""Edges of a sentence with an artificial root: words on self-edges, distances on all, and words on both ends."""
+"""Edges of a sentence, with or without an artificial root: words on self-edges, distances, words on both ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ PLACES = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]])
 @pytest.mark.parametrize("characters", [0, 6])
 @pytest.mark.parametrize("max_distance", [None, 2])
 @pytest.mark.parametrize("word_dim", [None, 8, 5])
+@pytest.mark.parametrize("root", [True, False])
 def test_edges_are_those_of_the_plain_way(
-    ends: bool, characters: int, max_distance: int | None, word_dim: int | None
+    ends: bool, characters: int, max_distance: int | None, word_dim: int | None, root: bool
 ) -> None:
     torch.manual_seed(1)
-    options = {"characters": characters, "max_distance": max_distance, "ends": ends, "word_dim": word_dim}
+    options = {"characters": characters, "max_distance": max_distance, "ends": ends, "word_dim": word_dim, "root": root}
     input_ = WordInput(4, 6, 8, dropout=0.5, **options).double().eval()  # type: ignore[arg-type]
     for parameter in input_.parameters():
         torch.nn.init.normal_(parameter)  # some start at zero
     edges = input_(WORDS, LETTERS, PLACES)
-    assert edges.shape == (2, 5, 5, 8)
+    assert edges.shape == (2, 4 + root, 4 + root, 8)
     for row, places in enumerate(PLACES.tolist()):
-        nodes = [input_.root]
+        nodes = [] if input_.root is None else [input_.root.detach()]
         for place in places:
             node = input_.words(WORDS[place])
             if input_.characters is not None:
@@ -57,3 +58,14 @@ def test_words_are_dropped_in_training_only() -> None:
     trained = input_(WORDS, LETTERS, PLACES).diagonal(dim1=1, dim2=2)
     assert 0.2 < float((trained == 0).float().mean()) < 0.8
     assert (input_.eval()(WORDS, LETTERS, PLACES).diagonal(dim1=1, dim2=2) != 0).all()
+
+
+def test_groups_of_sentences_are_read_like_sentences_alone() -> None:
+    input_ = WordInput(4, 6, 8, characters=6, ends=True, word_dim=5, root=False)
+    for parameter in input_.parameters():
+        torch.nn.init.normal_(parameter)
+    groups = [PLACES, PLACES[:1, :2]]
+    together, tokens = input_.forward_groups(WORDS, LETTERS, groups), input_.of_token_groups(WORDS, LETTERS, groups)
+    for places, edges, alone in zip(groups, together, tokens, strict=True):
+        torch.testing.assert_close(edges, input_(WORDS, LETTERS, places))
+        torch.testing.assert_close(alone, input_.of_tokens(WORDS, LETTERS, places))

@@ -168,7 +168,7 @@ class TokenSequenceInput(nn.Module):
 
 
 class WordInput(nn.Module):
-    """Nodes are the root (node 0) and the words; x_ij = a(i - j), plus what is known of the words.
+    """Nodes are the root (node 0) and the words, or the words alone; x_ij = a(i - j), plus what is known of the words.
 
     A word's vector is the sum of its embedding and of what the character model says. It is added to its self-edge; with
     `ends`, linear images of it are also added to all edges that start, and that end at the word.
@@ -176,6 +176,7 @@ class WordInput(nn.Module):
     words, letters: how many numbers they may have. characters: filters of the character model; 0 for none.
     max_distance: distances are clipped here; None where the encoder sees them in another way.
     word_dim: how many numbers a word's vector has; where it is not dim, self-edges get a linear image of it too.
+    root: whether there is a node before the words. n + 1 is n without it.
     """
 
     def __init__(
@@ -189,13 +190,14 @@ class WordInput(nn.Module):
         ends: bool = False,
         dropout: float = 0.0,
         word_dim: int | None = None,
+        root: bool = True,
     ) -> None:
         super().__init__()
         self.max_distance, self.dropout_p = max_distance, dropout
         width = word_dim or dim
         # Its gradient has the rows of the words in use alone, which are added to those of the batch's other parts.
         self.words = nn.Embedding(words, width, sparse=True)
-        self.root = nn.Parameter(torch.randn(width))
+        self.root = nn.Parameter(torch.randn(width)) if root else None
         self.characters = CharacterModel(letters, characters, width) if characters else None
         if self.characters is not None:
             nn.init.zeros_(self.words.weight)  # chance would drown what the letters say of seldom words
@@ -213,9 +215,42 @@ class WordInput(nn.Module):
         words: `[types]` numbers of words; letters: `[types, most]`; places: `[batch, n]` numbers of types ->
         `[batch, n + 1, n + 1, dim]`
         """
-        nodes = self._vectors(words, letters, places)  # (B, n + 1, word_dim)
-        own = nodes if self.nodes is None else self.nodes(nodes)  # (B, n + 1, dim)
-        edges = torch.diag_embed(own.transpose(1, 2), dim1=1, dim2=2)  # (B, n + 1, n + 1, dim)
+        return self._edges(self._nodes(self._types(words, letters), places))
+
+    def of_tokens(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
+        """The self-edges alone, for encoders that look at no others: `[batch, n + 1, dim]`."""
+        return self._own(self._nodes(self._types(words, letters), places))
+
+    def forward_groups(self, words: Tensor, letters: Tensor, groups: Sequence[Tensor]) -> list[Tensor]:
+        """`forward` for several groups of sentences, each `[batch, n]` with a length of its own."""
+        if not may_be_skipped(self, WordInput):
+            return [self(words, letters, places) for places in groups]
+        types = self._types(words, letters)
+        return [self._edges(self._nodes(types, places)) for places in groups]
+
+    def of_token_groups(self, words: Tensor, letters: Tensor, groups: Sequence[Tensor]) -> list[Tensor]:
+        """`of_tokens` for several groups of sentences."""
+        types = self._types(words, letters)
+        return [self._own(self._nodes(types, places)) for places in groups]
+
+    def _types(self, words: Tensor, letters: Tensor) -> Tensor:
+        """The vectors of the different words: `[types, word_dim]`."""
+        types = self.words(words)
+        return types if self.characters is None else types + self.characters(letters)
+
+    def _nodes(self, types: Tensor, places: Tensor) -> Tensor:
+        """The vectors of the root and the words: `[batch, n + 1, word_dim]`."""
+        nodes = F.embedding(places, types)  # (B, n, word_dim)
+        if self.root is not None:
+            nodes = torch.cat([self.root.expand(nodes.shape[0], 1, -1), nodes], dim=1)
+        return F.dropout(nodes, self.dropout_p, self.training)
+
+    def _own(self, nodes: Tensor) -> Tensor:
+        return nodes if self.nodes is None else self.nodes(nodes)
+
+    def _edges(self, nodes: Tensor) -> Tensor:
+        """`[batch, n + 1, word_dim] -> [batch, n + 1, n + 1, dim]`."""
+        edges = torch.diag_embed(self._own(nodes).transpose(1, 2), dim1=1, dim2=2)
         if self.distances is not None and self.max_distance is not None:
             position = torch.arange(nodes.shape[1], device=nodes.device)
             distance = (position[:, None] - position[None, :]).clamp(-self.max_distance, self.max_distance)
@@ -224,20 +259,6 @@ class WordInput(nn.Module):
             start, end = self.ends(nodes).chunk(2, dim=-1)  # (B, n + 1, dim) each
             edges = edges + start[:, :, None] + end[:, None, :]
         return edges
-
-    def of_tokens(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
-        """The self-edges alone, for encoders that look at no others: `[batch, n + 1, dim]`."""
-        nodes = self._vectors(words, letters, places)
-        return nodes if self.nodes is None else self.nodes(nodes)
-
-    def _vectors(self, words: Tensor, letters: Tensor, places: Tensor) -> Tensor:
-        """The vectors of the root and the words: `[batch, n + 1, word_dim]`."""
-        types = self.words(words)  # (types, word_dim)
-        if self.characters is not None:
-            types = types + self.characters(letters)
-        nodes = F.embedding(places, types)  # (B, n, word_dim)
-        nodes = torch.cat([self.root.expand(nodes.shape[0], 1, -1), nodes], dim=1)
-        return F.dropout(nodes, self.dropout_p, self.training)
 
 
 LETTER_DIM = 32

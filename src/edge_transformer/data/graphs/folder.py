@@ -9,25 +9,18 @@ from typing import Any
 
 from ...errors import DataError, UserError, no_folder
 from ...io.files import fingerprint
-from ...io.streams import counted, json_of_line, lines_of, open_text
+from ...io.streams import counted
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
 from .cogs import SPLITS, cogs_files, read_cogs
+from .edge_folder import first_row, has_edges
 from .logical_forms import COLUMNS
 from .rows import TokenGraph, checked_graphs, read_token_graphs
 
 
 def holds_token_graphs(folder: str | Path) -> bool:
     """Whether a folder has token graphs; labelled graphs have the same file names, but other lines."""
-    for path in jsonl_files(folder, training=False, testing=False).values():
-        with open_text(path) as file:
-            lines = ((number, line) for number, line in enumerate(lines_of(file, path), start=1) if line.strip())
-            number, first = next(lines, (1, ""))
-        try:
-            value = json_of_line(first, path, number)
-        except DataError:  # the reader will report it
-            return False
-        return isinstance(value, dict) and "tokens" in value
-    return False
+    value = first_row(folder)
+    return isinstance(value, dict) and "tokens" in value and not has_edges(value)
 
 
 def read_splits(

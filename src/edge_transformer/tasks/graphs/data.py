@@ -1,4 +1,7 @@
-"""Graph parsing: a parent and labels for every token of a sentence, with any number of label columns."""
+"""Graph parsing: a parent and labels for every token of a sentence, with any number of label columns.
+
+Rows with "edges" in place of "parents" are read by `edge_data.py`; which form rows have is seen from the first.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,18 @@ from torch.nn import functional as F
 
 from ...data.graphs.augment import Augmentation
 from ...data.graphs.cogs import GENERALISATIONS
+from ...data.graphs.corpora import corpus_of
+from ...data.graphs.edge_folder import has_edges, holds_sentence_graphs
 from ...data.graphs.folder import GraphFolder, graph_fingerprint, graphs_of_rows, read_graph_folder
 from ...data.graphs.rows import MAX_TOKENS, TokenGraph
 from ...data.tensors import SentenceBatch, SentenceTable, Vocab
 from ...errors import UserError
-from ...io.settings import require_fraction
+from ...io.files import fingerprint
+from ...io.settings import require_fraction, require_positive
 from ..base import Progress, TaskModel, in_full
 from ..splits import SplitTaskData
+from .edge_data import EdgeData
+from .edge_model import EdgeParser
 from .model import UNKNOWN, GraphParser, graphs_of, logical_form, predict_table, word_numbers
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts
@@ -38,6 +46,8 @@ class GraphSettings:
     gen: bool = True  # False leaves the generalisation set of COGS unread, for runs that choose recipes
     unknown: float = 0.0  # in training, probability that a word of a single sentence is read as unknown
     hidden: float = 0.0  # in training, probability that any word is read as unknown
+    min_count: int = 1  # rows with "edges": words that occur less often in training are read as unknown
+    lower_case: bool = False  # rows with "edges": lower-case the words; the character model still sees their case
     name_column: str = ""  # the column, if any, with the names of words; it is not predicted for unknown words
     augmented: float = 0.0  # augmented sentences per training sentence, in which phrases swap places
     augmented_tokens: int = 24  # the most tokens of an augmented sentence
@@ -47,6 +57,7 @@ class GraphSettings:
     augmented_words: float = 0.0  # share of augmented sentences in which a one-word training row replaces another word
 
     def __post_init__(self) -> None:
+        require_positive(self, "min_count")
         require_fraction(self, "unknown", "hidden", "augmented_words")
         if not 1 <= self.augmented_tokens <= MAX_TOKENS:
             raise ValueError(f"augmented_tokens must be from 1 to {MAX_TOKENS}, but is {self.augmented_tokens}")
@@ -65,7 +76,7 @@ class GraphData(SplitTaskData):
         self._data, self._settings = data, settings
         self._train = data.splits.get("train", [])
         if model is None:
-            self._check_columns()
+            self._check_settings()
         self._augmented = self._augment(seed) if model is None and settings.augmented else []
         self._splits = {split: graphs for split, graphs in data.splits.items() if split != "train"}
         if model is None:
@@ -82,6 +93,8 @@ class GraphData(SplitTaskData):
     def from_rows(
         cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
+        if _have_edges(model, any(has_edges(row) for rows in splits.values() for row in rows[:1])):
+            return cast(Self, EdgeData.from_rows(splits, settings, seed, model))
         parser = cast(GraphParser | None, model)
         return cls(graphs_of_rows(splits, parser.columns if parser else None), settings, seed, parser)
 
@@ -94,6 +107,8 @@ class GraphData(SplitTaskData):
         model: TaskModel | None = None,
         progress: Progress | None = None,
     ) -> Self:
+        if _have_edges(model, holds_sentence_graphs(folder)):
+            return cast(Self, EdgeData.load(folder, settings, seed, model, progress))
         if model is not None:  # a trained model is scored on every split there is
             parser = cast(GraphParser, model)
             data = read_graph_folder(folder, ("train",), training=False, columns=parser.columns, progress=progress)
@@ -103,6 +118,8 @@ class GraphData(SplitTaskData):
 
     @classmethod
     def fingerprint(cls, folder: Path, training: bool = True, testing: bool = True, split: str | None = None) -> str:
+        if (corpus := corpus_of(folder)) is not None:
+            return fingerprint(corpus.files(folder).values())
         return graph_fingerprint(folder, training, testing)
 
     @cached_property
@@ -110,8 +127,11 @@ class GraphData(SplitTaskData):
         """The training rows, made at first use: scoring needs none."""
         return self._tabulate([*self._train, *self._augmented])
 
-    def _check_columns(self) -> None:
-        """Check that the columns in the settings exist."""
+    def _check_settings(self) -> None:
+        """Check that the columns in the settings exist, and refuse settings of rows with edges."""
+        for option in ("min_count", "lower_case"):
+            if (value := getattr(self._settings, option)) != getattr(GraphSettings, option):
+                raise UserError(f'data.{option}: found {value!r}, and rows with "parents"; expected rows with "edges"')
         columns = self._train[0].labels
         for option in ("augmented_kind", "augmented_place", "name_column"):
             name = getattr(self._settings, option)
@@ -266,6 +286,14 @@ class GraphData(SplitTaskData):
 def _share(matches: Tensor, chosen: Sequence[bool]) -> float:
     """The share of matches among the chosen rows."""
     return float(matches[torch.tensor(chosen)].double().mean())
+
+
+def _have_edges(model: TaskModel | None, rows_have: bool) -> bool:
+    """Whether rows are sentence graphs; a trained model reads rows of one form only."""
+    if model is not None and isinstance(model, EdgeParser) != rows_have:
+        found, expected = ('"edges"', '"parents"') if rows_have else ('"parents"', '"edges"')
+        raise UserError(f"found rows with {found}; expected {expected}, as the model was trained on")
+    return rows_have
 
 
 def _label_numbers(known: Vocab, labels: Iterable[str]) -> list[int]:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
 
+from ...data.graphs.edges import SentenceGraph
 from ...data.graphs.logical_forms import COLUMNS, form_of_graph
 from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
 from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
-from ...draw.arcs import diagram_of_graph
+from ...draw.arcs import ArcDiagram, diagram_of_graph
 from ...draw.svg import draw_html
-from ...errors import DataError, no_text
-from ...io.settings import require_positive
+from ...errors import DataError, UserError, no_text
+from ...io.settings import require_choice, require_fraction, require_positive
 from ...io.streams import answered, check_length, never, text_or_json, unquoted
 from ...nn.encoder import Encoded, TokenEncoder
-from ...nn.heads import AttentionParentHead, NodeLabelHead, ParentHead
+from ...nn.heads import POOLS, AttentionParentHead, NodeLabelHead, ParentHead
 from ...nn.inputs import TokenSequenceInput
 from ...nn.spanning import best_forests
 from ..base import Progress, TaskModel, answering, build_encoder, model_options, require_list
+from .decode import CONSTRAINTS
 
 PREDICT_EDGES = 20_000  # pairs of tokens computed at once outside training, to bound memory
 STREAM_EDGES = 5 * PREDICT_EDGES  # pairs of tokens of a stream that are answered together
+LOGICAL_FORM = "logical_form"
+EDGES = "edges"  # the form of a model whose rows have edges; others have parents
 UNKNOWN = 0  # the number of all unknown words; known words follow
 
 
@@ -34,33 +39,72 @@ class ParserOptions:
     """Settings of a parser's `model:` section besides those of its encoder."""
 
     max_distance: int = 16  # relative positions are clipped here
+    # The others are for rows with "edges".
+    edges: str = "auto"  # labels of a pair: "several" | "one" at most | "auto": as in the training rows
+    factored: bool = False  # score an edge first, then its labels
+    threshold: float = 0.5  # the least probability of an edge
+    constraint: str = ""  # what edges must be: "one-head" | "forest": one head, no cycles | "acyclic"
+    root: str = ""  # a label of tokens that one token of each sentence has
+    at_most_one: tuple[str, ...] = ()  # patterns such as "gender:*": at most one such label a pair
+    ends: bool = False  # add words to all edges that start or end at them, not only to their self-edges
+    characters: int = 0  # filters of the character model; 0 for none
+    word_dim: int | None = None  # width of word embeddings; by default that of a state
+    input_dropout: float = 0.0  # of word embeddings
+    arc_dim: int = 128  # width of the biaffine scores of edges, for encoders without edge states
+    label_dim: int = 64
+    pool: str = "mean"  # how labels of the sentence are read: "mean" | "attention" | "max" | "mean-max"
 
     def __post_init__(self) -> None:
-        require_positive(self, "max_distance")
+        require_positive(self, "max_distance", "arc_dim", "label_dim")
+        require_fraction(self, "input_dropout")
+        require_choice(self, "pool", POOLS)
+        require_choice(self, "constraint", CONSTRAINTS)
+        require_choice(self, "edges", ("auto", "several", "one"))
+        if not 0 < self.threshold < 1:
+            raise ValueError(f"threshold must be above 0 and below 1, but is {self.threshold}")
+        if self.word_dim is not None:
+            require_positive(self, "word_dim")
+        if self.characters < 0:
+            raise ValueError(f"characters must not be negative, but is {self.characters}")
 
 
 @dataclass(frozen=True)
 class Parse:
     """The parse of a sentence."""
 
-    graph: TokenGraph
-    logical_form: str | None = None  # None if the graph has no logical form
+    graph: TokenGraph | SentenceGraph
+    text: str | None = None  # what is rebuilt from the graph, such as its logical form; None if it has none
     unknown: tuple[str, ...] = ()  # words that no training sentence has
     fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # other fields of JSON input
+    text_field: str = LOGICAL_FORM  # what the text is, as a field of JSON; "" where rows have none
+
+    @property
+    def logical_form(self) -> str | None:
+        """The logical form, if that is the text of these graphs."""
+        return self.text if self.text_field == LOGICAL_FORM else None
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as `data/graphs/rows.py` reads it, with all other fields."""
-        found = {"logical_form": self.logical_form, "unknown": list(self.unknown)}
-        return dict(self.fields) | self.graph.to_json() | found
+        """The graph as a row of data, with all other fields."""
+        text = {self.text_field: self.text} if self.text_field else {}
+        return dict(self.fields) | self.graph.to_json() | text | {"unknown": list(self.unknown)}
+
+    def diagram(self) -> ArcDiagram:
+        """The graph as arcs."""
+        if isinstance(self.graph, SentenceGraph):
+            raise UserError("graphs with any number of edges a token are not drawn yet; take --json")
+        return diagram_of_graph(self.graph)
 
     def _repr_html_(self) -> str:
-        """The graph as arcs, with its logical form and a warning of unknown words, for notebooks."""
+        """The graph as arcs, with its text and a warning of unknown words, for notebooks."""
         guess = f"never seen in training, so a guess: {', '.join(self.unknown)}" if self.unknown else ""
-        return draw_html(diagram_of_graph(self.graph), self.logical_form or "", guess)
+        return draw_html(self.diagram(), self.text or "", guess)
 
 
 class GraphParser(TaskModel):
-    """Token sequence in; the parent of every token and one label a column out."""
+    """Token sequence in; the parent of every token and one label a column out.
+
+    A model of rows with edges is an `EdgeParser`, which is one of these: `load` and `train` know which.
+    """
 
     task = "graphs"
     Options = ParserOptions
@@ -71,6 +115,7 @@ class GraphParser(TaskModel):
         super().__init__()
         self.settings, self.tokens, self.columns = dict(settings), tokens, dict(columns)
         options = model_options(settings, ParserOptions)
+        _refuse_options_of_edges(options)
         self.encoder = build_encoder(settings, ParserOptions, self.reads)
         dim = self.encoder.config.dim
         distance = options.max_distance if self.encoder.takes_edges else None
@@ -119,6 +164,10 @@ class GraphParser(TaskModel):
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
+        if description.get("form") == EDGES:
+            from .edge_model import EdgeParser  # late: it is made of this one
+
+            return cast(Self, EdgeParser.from_description(description))
         columns = {name: Vocab(labels) for name, labels in description["columns"].items()}
         return cls(description["model"], Vocab(description["tokens"]), columns)
 
@@ -177,6 +226,14 @@ class GraphParser(TaskModel):
     def _unknown(self, tokens: Iterable[str]) -> tuple[str, ...]:
         """The unknown words among these, each once."""
         return tuple(dict.fromkeys(token for token in tokens if token not in self.tokens))
+
+
+def _refuse_options_of_edges(options: ParserOptions) -> None:
+    """Refuse settings that rows with one parent a token have no use for."""
+    for each in dataclasses.fields(options):
+        value = getattr(options, each.name)
+        if each.name != "max_distance" and value != each.default:
+            raise UserError(f'model.{each.name}: found {value!r}, and rows with "parents"; expected rows with "edges"')
 
 
 def logical_form(graph: TokenGraph) -> str | None:

@@ -1,0 +1,52 @@
+"""What can be rebuilt from sentence graphs, such as logical forms, and corpora in files of their own.
+
+A text is a field of a row, `{"tokens": ..., "edges": ..., "sparql": "SELECT ..."}`, and a function that gives the text
+of a graph. Rows that have it are scored by its exact match, and a parser prints it. A corpus reads official files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .edges import SentenceGraph
+
+
+class Text(NamedTuple):
+    """What is rebuilt from a graph."""
+
+    title: str  # in scores, and on screen
+    place: str  # "module:function", imported at first use: SentenceGraph -> str, or None where a graph has no text
+
+
+class Corpus(NamedTuple):
+    """Sentence graphs in files of another form than JSON lines."""
+
+    name: str
+    text: str  # of TEXTS
+    holds: Callable[[Path], bool]  # whether a folder has its files; never raises
+    files: Callable[[Path], dict[str, Path]]  # the files of a folder by split: those that are there
+    read: Callable[[Path], Iterator[tuple[SentenceGraph, str]]]  # the rows of a file: graphs and their texts
+
+
+TEXTS: dict[str, Text] = {}  # by field
+CORPORA: tuple[str, ...] = ()  # as "module:name", imported at first use
+
+
+def text_of(field: str, graph: SentenceGraph) -> str | None:
+    """The text of a graph; None where it has none, as a predicted graph may not."""
+    text: str | None = _imported(TEXTS[field].place)(graph)
+    return text
+
+
+def corpus_of(folder: str | Path) -> Corpus | None:
+    """The corpus whose files a folder has, if any."""
+    corpora: Iterator[Corpus] = map(_imported, CORPORA)
+    return next((corpus for corpus in corpora if corpus.holds(Path(folder))), None)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module, __package__), name)
