@@ -98,6 +98,15 @@ def test_of_long_words_both_ends_are_read() -> None:
     assert lexicon.spell("ab" * LETTERS_AT_AN_END) == [START, *[a, b] * LETTERS_AT_AN_END, END]
 
 
+def test_numbers_can_be_one_word() -> None:
+    lexicon = Lexicon.of([["M0", "met", "M12"], ["M7"]], same_digits=True)
+    assert list(lexicon.words) == ["M0", "met"]
+    assert lexicon.word("M345") == lexicon.word("M0") != UNKNOWN
+    assert lexicon.spell("M99") == lexicon.spell("M0")
+    assert Lexicon.from_json(lexicon.to_json()).word("M8") == lexicon.word("M0")
+    assert Lexicon.of([["M0"]]).word("M1") == UNKNOWN
+
+
 def test_different_words_are_numbered_as_they_come() -> None:
     types = WordTypes(Lexicon.of(SENTENCES, lower_case=True))
     assert types.add(["the", "cat", "The", "cat"]) == [0, 1, 2, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,36 +47,47 @@ class Vocab:
 UNKNOWN = 0  # an out-of-vocabulary word; known words follow
 PADDING, UNKNOWN_LETTER, START, END = range(4)  # the letters of the alphabet follow
 LETTERS_AT_AN_END = 10  # a word of more than twice this is read by its first and last letters
+_DIGITS = re.compile(r"[0-9]+")
 MOST_LETTERS = 2 * LETTERS_AT_AN_END + 2  # START and END included
 
 
 class Lexicon:
     """The words and letters that a model knows."""
 
-    def __init__(self, words: Vocab, letters: Vocab, lower_case: bool = False) -> None:
-        self.words, self.letters, self.lower_case = words, letters, lower_case
+    def __init__(self, words: Vocab, letters: Vocab, lower_case: bool = False, same_digits: bool = False) -> None:
+        self.words, self.letters, self.lower_case, self.same_digits = words, letters, lower_case, same_digits
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[str]], min_count: int = 1, lower_case: bool = False) -> Self:
+    def of(
+        cls,
+        sentences: Iterable[Sequence[str]],
+        min_count: int = 1,
+        lower_case: bool = False,
+        same_digits: bool = False,
+    ) -> Self:
         """The words that occur at least `min_count` times, and the letters of at least two different words.
 
-        `lower_case` lowers words but not letters.
+        `lower_case` lowers words but not letters; `same_digits` reads every number in both as 0.
         """
-        forms = Counter(word for words in sentences for word in words)
+        forms: Counter[str] = Counter()
+        for form, count in Counter(word for words in sentences for word in words).items():
+            forms[_same_digits(form) if same_digits else form] += count
         counts: Counter[str] = Counter()
         for form, count in forms.items():
             counts[form.lower() if lower_case else form] += count
         letters = Counter(letter for form in forms for letter in set(form))
         known = Vocab.of(word for word, count in counts.items() if count >= min_count)
-        return cls(known, Vocab.of(letter for letter, count in letters.items() if count > 1), lower_case)
+        return cls(known, Vocab.of(letter for letter, count in letters.items() if count > 1), lower_case, same_digits)
 
     def word(self, form: str) -> int:
         """The number of a word."""
+        form = _same_digits(form) if self.same_digits else form
         number = self.words.number(form.lower() if self.lower_case else form)
         return UNKNOWN if number is None else number + 1
 
     def spell(self, form: str) -> list[int]:
         """The numbers of a word's letters, between START and END."""
+        form = _same_digits(form) if self.same_digits else form
         if len(form) > 2 * LETTERS_AT_AN_END:
             form = form[:LETTERS_AT_AN_END] + form[-LETTERS_AT_AN_END:]
         numbers = map(self.letters.number, form)
@@ -93,11 +105,17 @@ class Lexicon:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values that `from_json` reads."""
-        return {"words": list(self.words), "letters": "".join(self.letters), "lower_case": self.lower_case}
+        value = {"words": list(self.words), "letters": "".join(self.letters), "lower_case": self.lower_case}
+        return value | ({"same_digits": True} if self.same_digits else {})
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        return cls(Vocab(value["words"]), Vocab(value["letters"]), bool(value["lower_case"]))
+        same_digits = bool(value.get("same_digits", False))
+        return cls(Vocab(value["words"]), Vocab(value["letters"]), bool(value["lower_case"]), same_digits)
+
+
+def _same_digits(form: str) -> str:
+    return _DIGITS.sub("0", form)
 
 
 class WordTypes:

@@ -31,7 +31,7 @@ class Corpus(NamedTuple):
     read: Callable[[Path], Iterator[tuple[SentenceGraph, str]]]  # the rows of a file: graphs and their texts
 
 
-TEXTS: dict[str, Text] = {}  # by field
+TEXTS: dict[str, Text] = {"sparql": Text("SPARQL", ".cfq:sparql_of")}  # by field
 CORPORA: tuple[str, ...] = ()  # as "module:name", imported at first use
 
 

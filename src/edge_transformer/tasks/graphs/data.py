@@ -48,6 +48,7 @@ class GraphSettings:
     hidden: float = 0.0  # in training, probability that any word is read as unknown
     min_count: int = 1  # rows with "edges": words that occur less often in training are read as unknown
     lower_case: bool = False  # rows with "edges": lower-case the words; the character model still sees their case
+    same_digits: bool = False  # rows with "edges": read every number in a word as 0, so that M0 and M7 are one word
     name_column: str = ""  # the column, if any, with the names of words; it is not predicted for unknown words
     augmented: float = 0.0  # augmented sentences per training sentence, in which phrases swap places
     augmented_tokens: int = 24  # the most tokens of an augmented sentence

@@ -56,7 +56,7 @@ class EdgeData(SplitTaskData):
         if model is None:
             self._check_settings()
             sentences = [graph.tokens for graph in self._train]
-            self.lexicon = Lexicon.of(sentences, settings.min_count, settings.lower_case)
+            self.lexicon = Lexicon.of(sentences, settings.min_count, settings.lower_case, settings.same_digits)
             self.vocabs = GraphVocabs.of(self._train)
             if not len(self.vocabs.edges):
                 raise UserError("train: found no edge between two tokens in any row; expected some")
