@@ -189,6 +189,7 @@ def evaluate(
     data: Rows | None = None,
     *,
     split: str | None = None,
+    negatives: int | None = None,
     progress: bool = True,
 ) -> dict[str, float]:
     """Score a model on test rows, by default those beside its training data.
@@ -197,13 +198,14 @@ def evaluate(
         model: a model, the folder of one, or the name of a bundled one.
         data: a folder, or {"test": rows}, or rows.
         split: name of a split, if the corpus has several.
+        negatives: of links: rank answers among so many sampled wrong ones too; by default as in training.
         progress: whether to show bars and notes.
     """
     model = model if isinstance(model, TaskModel) else load(model)
     with ExitStack() as stack:
         if not progress:
             stack.enter_context(silent())
-        return scored_rows(model, data, split).scores(model)
+        return scored_rows(model, data, split, negatives).scores(model)
 
 
 @dataclass(frozen=True)
@@ -222,9 +224,12 @@ class ScoredRows:
             return self.data.evaluate(model, device, scoring.advance)
 
 
-def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = None) -> ScoredRows:
+def scored_rows(
+    model: TaskModel, data: Rows | None = None, split: str | None = None, negatives: int | None = None
+) -> ScoredRows:
     """Read the rows to score: the given ones, by default those that training scored."""
     task = get_task(model.task).data
+    asked = _sampling(model, negatives)
     if data is not None and not isinstance(data, str | Path):
         if split is not None:
             raise UserError(f"split {split}: found rows in memory; expected a folder whose corpus has named splits")
@@ -234,7 +239,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
             lists = {"train": training, **lists}
         if not lists:
             raise UserError('data: found training rows alone; expected rows to score, such as {"test": rows}')
-        loaded = task.from_rows(lists, task.Settings(), 0, model)
+        loaded = task.from_rows(lists, replace(task.Settings(), **asked), 0, model)
         return _noted(ScoredRows(loaded, IN_MEMORY, rows_fingerprint(lists), trained=False))
     saved = SavedRun.read(model.folder) if model.folder and (model.folder / RUN_FILE).exists() else None
     folder = Path(data) if data is not None else saved.data_folder if saved else None
@@ -248,8 +253,8 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
     if split is not None and not hasattr(settings, "split"):
         raise UserError(f"split {split}: found a {type(model).__name__}, whose data have no named splits")
     if saved:
-        asked = {name: getattr(saved.config.data_settings, name) for name in task.reading_settings}
-        settings = replace(settings, **asked)
+        kept = {name: getattr(saved.config.data_settings, name) for name in task.reading_settings}
+        settings = replace(settings, **kept)
     asked_split = split
     if saved and split is None and saved.data_folder and folder.resolve() == saved.data_folder.resolve():
         split = saved.data_identity.get("split") or None
@@ -264,7 +269,7 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
         settings, seed = saved.config.data_settings, saved.config.seed  # the same held-out rows as in training
     elif data is None and asked_split is None:
         say(f"note: the files in {folder} have changed since training")
-    settings = settings if split is None else replace(settings, split=split)
+    settings = replace(settings, **asked) if split is None else replace(settings, **asked, split=split)
     for unread in ("test", "gen"):
         if getattr(settings, unread, True) is False:
             say(f"note: training did not read these rows (data.{unread}=false); they are read now")
@@ -272,6 +277,17 @@ def scored_rows(model: TaskModel, data: Rows | None = None, split: str | None = 
         loaded = task.load(folder, settings, seed, model=model, progress=reading.advance)
     loaded.folder = folder.absolute()
     return _noted(ScoredRows(loaded, folder.resolve().name, fingerprint, trained))
+
+
+def _sampling(model: TaskModel, negatives: int | None) -> dict[str, int]:
+    """The setting that `negatives` changes."""
+    if negatives is None:
+        return {}
+    if not hasattr(get_task(model.task).data.Settings(), "negatives"):
+        raise UserError(f"negatives {negatives}: found a {type(model).__name__}; expected a model of links")
+    if negatives < 0:
+        raise UserError(f"negatives: found {negatives}; expected 0, for none, or more")
+    return {"negatives": negatives}
 
 
 def _noted(rows: ScoredRows) -> ScoredRows:

@@ -34,6 +34,12 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="Name of a split, if the corpus has several.", show_default="of training")
     ] = None,
+    negatives: Annotated[
+        int | None,
+        typer.Option(
+            help="Links: rank answers among so many sampled wrong ones too, usually 50.", show_default="of training"
+        ),
+    ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
     predictions: Annotated[
         Path | None, typer.Option(help="Translators: write each row with its prediction, as JSON lines.")
@@ -64,6 +70,8 @@ def evaluate(
     - `edge-transformer evaluate runs/scan-cpu-scan-seed1 --predictions said.jsonl`
 
     - `edge-transformer evaluate runs/cfq-dep-paper-cfq-seed1 --split mcd2`
+
+    - `edge-transformer evaluate runs/graph --data another-graph --negatives 50`
     """
     import edge_transformer as et
 
@@ -77,7 +85,7 @@ def evaluate(
     prepare_process(threads)
     model = et.load(run, trust or ())
     if data is None and model.folder and model.folder.parent == BUNDLED:
-        if tree or predictions or results or split:
+        if tree or predictions or results or split or negatives is not None:
             raise UserError(f"{run}: comes without its data; give the rows to score by --data")
         _print(Scored(str(run), model.record.data_name, True, model.record.metrics), as_json)
         return
@@ -92,7 +100,7 @@ def evaluate(
         if not isinstance(model, GraphParser):
             raise UserError(f"--tree: found {name}; expected a graph parser")
         model.tree = True
-    rows = scored_rows(model, data, split)
+    rows = scored_rows(model, data, split, negatives)
     if rows.trained and results is not None and not tree:
         folder = rows.data.folder or rows.name
         raise UserError(f"--results: {folder} is what {run} was trained on; its record has these scores already")
@@ -104,6 +112,7 @@ def evaluate(
     if results is not None:
         elsewhere = ["--data", str(data)] if data else []
         options = [*elsewhere, *(["--split", split] if split else []), *(["--tree"] if tree else [])]
+        options += [] if negatives is None else ["--negatives", str(negatives)]
         command = shlex.join(["edge-transformer", "evaluate", str(run), *options, "--results", str(results)])
         title = f"{rows.name}{f' {split}' if split else ''}{', parents as trees' if tree else ''}"
         hashed = f"{rows.fingerprint}{'-tree' if tree else ''}"

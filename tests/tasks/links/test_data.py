@@ -383,6 +383,18 @@ def test_a_run_scores_a_graph_elsewhere(tmp_path: Path) -> None:
         et.train("links", RUN, **TINY, **{"data.elsewhere": str(nothing)})
 
 
+def test_another_graph_is_scored_among_sampled_nodes_on_demand() -> None:
+    model = link_model()
+    there = {"train": RING, "test": EXTRA}
+    own, sampled = (et.evaluate(model, there, negatives=count, progress=False) for count in (None, 2))
+    assert sampled == own | {name: sampled[name] for name in sampled if name.endswith(" among 2")}
+    assert sampled["MRR among 2"] >= own["MRR"] and sampled.keys() > own.keys()
+    with pytest.raises(et.UserError, match="negatives: found -1; expected 0, for none, or more"):
+        et.evaluate(model, there, negatives=-1)
+    with pytest.raises(et.UserError, match="negatives 50: found a RelationModel; expected a model of links"):
+        et.evaluate("clutrr-small", [], negatives=50)
+
+
 def test_what_is_known_of_nodes_when_scored_again(tmp_path: Path) -> None:
     about = [{"entity": name, "types": ["even" if n % 2 else "odd"]} for n, name in enumerate(PEOPLE)]
     folder = write(tmp_path / "data", train=RING, valid=VALID, test=EXTRA, entities=about)
