@@ -11,6 +11,7 @@ import inspect
 import json
 import math
 import re
+import runpy
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -316,6 +317,12 @@ def _mean(shares: list[Any]) -> str:
         return ""
     error = f" ± {100 * statistics.stdev(shares) / math.sqrt(len(shares)):.1f}" if len(shares) > 1 else ""
     return f"{100 * statistics.fmean(shares):.1f}{error}"
+
+
+@block
+def link_peers() -> str:
+    markdown: Callable[[], str] = runpy.run_path(str(ROOT / "experiments/links/compare.py"))["markdown"]
+    return markdown()
 
 
 @block

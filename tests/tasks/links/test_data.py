@@ -388,7 +388,8 @@ def test_another_graph_is_scored_among_sampled_nodes_on_demand() -> None:
     there = {"train": RING, "test": EXTRA}
     own, sampled = (et.evaluate(model, there, negatives=count, progress=False) for count in (None, 2))
     assert sampled == own | {name: sampled[name] for name in sampled if name.endswith(" among 2")}
-    assert sampled["MRR among 2"] >= own["MRR"] and sampled.keys() > own.keys()
+    assert sampled["MRR among 2"] >= own["MRR"]
+    assert sampled.keys() > own.keys()
     with pytest.raises(et.UserError, match="negatives: found -1; expected 0, for none, or more"):
         et.evaluate(model, there, negatives=-1)
     with pytest.raises(et.UserError, match="negatives 50: found a RelationModel; expected a model of links"):
