@@ -77,6 +77,13 @@ def _write_small_data(task: str, folder: Path) -> None:
     if task == "relations":
         write_clutrr(folder, *generate((2, 3), (2,), 4, seed=1, test_rows=1))
         return
+    if folder.name == "countries":
+        folder.mkdir(parents=True)
+        for name in ("countries_S1", "countries_S2", "countries_S3"):
+            (folder / f"{name}.tsv").write_text("Peru\tlocatedIn\tamericas\nChad\tlocatedIn\tafrica\n")
+        for name, text in (("regions", "americas\nafrica\n"), ("dev", "Peru\n"), ("test", "Chad\n")):
+            (folder / f"{name}.txt").write_text(text)
+        return
     molecule = {"nodes": {"a": "C", "b": "O"}, "edges": [["a", "double", "b"]], "target": "active"}
     graph = {"tokens": ["Emma", "ran"], "parents": [1, -1], "labels": {"role": ["agent", ""]}}
     row, ending = {
