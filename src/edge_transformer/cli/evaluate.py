@@ -40,7 +40,9 @@ def evaluate(
             help="Links: rank answers among so many sampled wrong ones too, usually 50.", show_default="of training"
         ),
     ] = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Graph parsers: predict one parent at most, and no cycles.")
+    ] = False,
     predictions: Annotated[
         Path | None, typer.Option(help="Translators: write each row with its prediction, as JSON lines.")
     ] = None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 
 import typer
 
+from ..data.graphs.edges import SentenceGraph
 from ..data.graphs.rows import TokenGraph
 from ..data.trees.conllu import DependencySentence
 from ..errors import DataError, UserError
@@ -22,7 +23,7 @@ from ..io.streams import STANDARD_INPUT, json_line, name_of, open_lines
 from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from ..draw.arcs import ArcDiagram
+    from ..draw.arcs import ArcDiagram, GraphDiagram
 
 DEFAULT_MODEL = "cogs-small"
 MOST_SAVED = 200  # sentences of a .html file
@@ -43,11 +44,14 @@ class Parsed(Protocol):
     """The parse of a sentence."""
 
     @property
-    def graph(self) -> TokenGraph: ...
+    def graph(self) -> TokenGraph | SentenceGraph: ...
     @property
-    def logical_form(self) -> str | None: ...
+    def text(self) -> str | None: ...
+    @property
+    def text_field(self) -> str: ...
     @property
     def unknown(self) -> tuple[str, ...]: ...
+    def diagram(self) -> ArcDiagram | GraphDiagram: ...
     def to_json(self) -> dict[str, Any]: ...
 
 
@@ -94,7 +98,9 @@ def parse(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json: one line per sentence.")] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters.")] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="Graph parsers: predict parents without cycles.")] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Graph parsers: predict one parent at most, and no cycles.")
+    ] = False,
     threads: ThreadsOption = None,
     trust: TrustOption = None,
 ) -> None:
@@ -229,20 +235,23 @@ def _text(answer: Answer, ascii_only: bool) -> str:
     encoding = _encoding()
     width = shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
     diagram = draw_text(_diagram(answer), width, ascii=ascii_only, encoding=encoding)
-    form = None if isinstance(answer, DependencySentence) else answer.logical_form
-    return diagram if form is None else f"{visible(form, encoding)}\n\n{diagram}"
-
-
-def _diagram(answer: Answer) -> ArcDiagram:
-    from ..draw.arcs import diagram_of_graph, diagram_of_tree
-
     if isinstance(answer, DependencySentence):
-        return diagram_of_tree(answer)
-    return diagram_of_graph(answer.graph)
+        return diagram
+    above = [] if answer.text is None else [answer.text]
+    if isinstance(answer.graph, SentenceGraph):
+        above += [f"{name}: {label}" for name, label in answer.graph.sentence.items()]
+    return "".join(f"{visible(line, encoding)}\n\n" for line in above) + diagram
+
+
+def _diagram(answer: Answer) -> ArcDiagram | GraphDiagram:
+    from ..draw.arcs import diagram_of_tree
+
+    return diagram_of_tree(answer) if isinstance(answer, DependencySentence) else answer.diagram()
 
 
 def _remark(answer: Answer, where: str) -> None:
     """Print warnings about an answer to standard error."""
+    from ..data.graphs.corpora import TEXTS
     from ..data.graphs.logical_forms import COLUMNS, form_of_graph
     from ..draw.arcs import visible
 
@@ -251,7 +260,12 @@ def _remark(answer: Answer, where: str) -> None:
     if answer.unknown:
         words = ", ".join(map(visible, dict.fromkeys(answer.unknown)))
         print(f"warning: {where}never seen in training, so a guess: {words}", file=sys.stderr)
-    if answer.logical_form is None and set(answer.graph.labels) == set(COLUMNS):
+    if answer.text is not None:
+        return
+    if isinstance(answer.graph, SentenceGraph):
+        if answer.text_field:
+            print(f"warning: {where}no {TEXTS[answer.text_field].title} has this graph", file=sys.stderr)
+    elif set(answer.graph.labels) == set(COLUMNS):
         try:
             form_of_graph(answer.graph)
         except DataError as error:

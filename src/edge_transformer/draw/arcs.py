@@ -18,6 +18,19 @@ JOINERS = "\u200c\u200d"  # invisible, but letters of some scripts look differen
 Span = tuple[int, int]  # two positions, the smaller one first
 
 
+class Arc(NamedTuple):
+    """An arc between two tokens."""
+
+    head: int
+    dependent: int
+    label: str
+
+    @property
+    def span(self) -> Span:
+        """The tokens that it connects, from left to right."""
+        return min(self.head, self.dependent), max(self.head, self.dependent)
+
+
 class Graph(Protocol):
     """A sentence as a graph, such as a `TokenGraph`; a token without parent is its own parent."""
 
@@ -38,6 +51,49 @@ class Tree(Protocol):
     def heads(self) -> tuple[int, ...]: ...
     @property
     def relations(self) -> tuple[str, ...]: ...
+
+
+class EdgeGraph(Protocol):
+    """A sentence with any number of edges, such as a `SentenceGraph`; an edge to itself is a label of a token."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]: ...
+    @property
+    def edges(self) -> tuple[tuple[int, int, str], ...]: ...
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]: ...
+    @property
+    def sentence(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class GraphDiagram:
+    """Tokens with arcs above and below them, and rows of notes between the tokens and the arcs below."""
+
+    tokens: tuple[str, ...]
+    above: tuple[Arc, ...]
+    below: tuple[Arc, ...] = ()
+    notes: tuple[tuple[str, ...], ...] = ()
+    roots: frozenset[int] = frozenset()  # tokens to mark
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return len(self.tokens)
+
+    def visible(self, encoding: str = "utf-8") -> GraphDiagram:
+        """The same diagram with all texts made `visible`."""
+
+        def shown(arcs: Sequence[Arc]) -> tuple[Arc, ...]:
+            return tuple(arc._replace(label=visible(arc.label, encoding)) for arc in arcs)
+
+        tokens, *notes = (tuple(visible(text, encoding) for text in row) for row in (self.tokens, *self.notes))
+        return GraphDiagram(tokens, shown(self.above), shown(self.below), tuple(notes), self.roots)
+
+    def describe(self) -> str:
+        """The arcs in words, for screen readers."""
+        arcs = [f"{self.tokens[head]} -{label}-> {self.tokens[end]}" for head, end, label in (*self.above, *self.below)]
+        return "; ".join(arcs) or "no arcs"
 
 
 @dataclass(frozen=True)
@@ -84,11 +140,6 @@ class ArcDiagram:
         """Tokens with children and no parent; a token without any arc is no root."""
         return frozenset(self.parents[token] for token in self.arcs).difference(self.arcs)
 
-    def span(self, arc: int) -> Span:
-        """The tokens that an arc connects, from left to right."""
-        parent = self.parents[arc]
-        return (parent, arc) if parent < arc else (arc, parent)
-
     def rows_below(self) -> list[tuple[str, ...]]:
         """The rows below the tokens: labels of tokens without arc, then notes; no empty rows."""
         pairs = zip(self.labels, self.parents, strict=True)
@@ -103,10 +154,10 @@ class ArcDiagram:
 
         return ArcDiagram(shown(self.tokens), self.parents, shown(self.labels), tuple(map(shown, self.notes)))
 
-    def describe(self) -> str:
-        """The arcs in words, for screen readers."""
-        arcs = [f"{self.tokens[self.parents[arc]]} -{self.labels[arc]}-> {self.tokens[arc]}" for arc in self.arcs]
-        return "; ".join(arcs) or "no arcs"
+    def as_graph(self) -> GraphDiagram:
+        """The same as arcs above the tokens."""
+        above = tuple(Arc(self.parents[token], token, self.labels[token]) for token in self.arcs)
+        return GraphDiagram(self.tokens, above, (), tuple(self.rows_below()), self.roots)
 
 
 def diagram_of_graph(graph: Graph, arc_column: str | None = None) -> ArcDiagram:
@@ -121,6 +172,42 @@ def diagram_of_graph(graph: Graph, arc_column: str | None = None) -> ArcDiagram:
     labels = graph.labels[chosen] if chosen else ("",) * len(graph.tokens)
     notes = tuple(column for name, column in graph.labels.items() if name != chosen)
     return ArcDiagram(graph.tokens, graph.parents, labels, notes)
+
+
+def diagram_of_edges(graph: EdgeGraph) -> GraphDiagram:
+    """The diagram of a graph with any number of edges. Those that would cross others go below the tokens.
+
+    Several labels of a pair share an arc. Labels of a token stand below it, then its columns.
+    """
+    labels: dict[Span, list[str]] = {}
+    own: list[list[str]] = [[] for _ in graph.tokens]
+    for head, dependent, label in graph.edges:
+        if head == dependent:
+            own[head].append(label)
+        else:
+            labels.setdefault((head, dependent), []).append(label)
+    arcs = [Arc(*ends, ", ".join(names)) for ends, names in labels.items()]
+    sides: tuple[list[Arc], list[Arc]] = ([], [])
+    for arc in sorted(arcs, key=lambda arc: (arc.span[1] - arc.span[0], arc)):
+        over, under = (sum(_disturb(arc, other) for other in side) for side in sides)
+        sides[under < over].append(arc)
+    most = max(map(len, own))
+    notes = [tuple(names[row] if row < len(names) else "" for names in own) for row in range(most)]
+    notes += [column for column in graph.labels.values() if any(column)]
+    above, below = (tuple(sorted(side)) for side in sides)
+    return GraphDiagram(graph.tokens, above, below, tuple(notes))
+
+
+def _disturb(one: Arc, other: Arc) -> int:
+    """How hard two arcs are to read on one side: 2 where they cross or connect the same tokens, 1 where one begins at a
+    token inside of which the other ends.
+    """
+    (left, right), (start, end) = one.span, other.span
+    if left < start < right < end or start < left < end < right or one.span == other.span:
+        return 2
+    short, long = sorted((one, other), key=lambda arc: arc.span[1] - arc.span[0])
+    shared = long.head == short.dependent and (long.dependent > long.head) == (short.head > long.head)
+    return int(shared)
 
 
 def diagram_of_tree(tree: Tree, root: str = "ROOT") -> ArcDiagram:
@@ -203,10 +290,13 @@ class Placing:
         return self.tokens[post.token] + post.offset
 
 
-def place(widths: Sequence[int], gap: int, posts: Sequence[Post], beams: Sequence[Beam]) -> Placing:
-    """Place tokens of these widths as far left as the labels allow, with a gap between them."""
-    ordered = sorted(posts)
-    stops = [_stops(beam, ordered) for beam in beams]
+def place(widths: Sequence[int], gap: int, *sides: tuple[Sequence[Post], Sequence[Beam]]) -> Placing:
+    """Place tokens of these widths as far left as the labels allow, with a gap between them.
+
+    `sides` has the posts and beams above the tokens, and those below; `Placing.labels` those of one after the other.
+    """
+    beams = [beam for _, on_side in sides for beam in on_side]
+    stops = [_stops(beam, sorted(posts)) for posts, on_side in sides for beam in on_side]
     apart = {
         (beam.left, beam.right): beam.room for beam, (_, *crossed, _) in zip(beams, stops, strict=True) if not crossed
     }

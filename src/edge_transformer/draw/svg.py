@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 from ..io import html
-from .arcs import ArcDiagram, Beam, Placing, Post, levels, place, visible
+from .arcs import Arc, ArcDiagram, Beam, GraphDiagram, Placing, Post, levels, place, visible
 
 # All in pixels.
 FONT, LABEL_FONT, NOTE_FONT = 16, 12, 11
@@ -33,59 +34,79 @@ NARROW, WIDE = frozenset("fijlrtI.,:;'!|()[]{}/\\ "), frozenset("mwMW@%")
 NARROW_EM, LETTER_EM, CAPITAL_EM, WIDE_EM, SQUARE_EM = 0.38, 0.6, 0.72, 0.95, 1.0
 
 
-def draw_svg(diagram: ArcDiagram, title: str | None = None) -> str:
+class Side:
+    """The arcs above the tokens, or those below, each with an end of its own over its tokens."""
+
+    def __init__(self, arcs: Sequence[Arc], size: int, roots: Iterable[int] = ()) -> None:
+        self.arcs = arcs
+        self.levels = levels([arc.span for arc in arcs])
+        self.height = max(self.levels, default=0)
+        self.ports, self.count = _ports(arcs, self.levels, size, roots)
+        self.beams: list[Beam] = []
+
+    def stand(self, widths: Sequence[int]) -> tuple[list[Post], list[Beam]]:
+        """Put the ends of arcs side by side over the middle of their tokens."""
+        for number, (arc, level) in enumerate(zip(self.arcs, self.levels, strict=True)):
+            label = text_width(arc.label, LABEL_FONT)
+            left, right = (Post(token, (widths[token] + self.between(number, token)) // 2, level) for token in arc.span)
+            self.beams.append(Beam(left, right, level, label + 2 * CORNER + 4 if label else 2 * CORNER))
+        return [end for beam in self.beams for end in (beam.left, beam.right)], self.beams
+
+    def between(self, number: int, token: int) -> int:
+        """Twice the distance of an end from the middle of its token; a root's mark has the number -1."""
+        return POST_GAP * (2 * self.ports[number, token] - self.count[token] + 1)
+
+
+def draw_svg(diagram: ArcDiagram | GraphDiagram, title: str | None = None) -> str:
     """Draw a diagram as the text of an SVG file; screen readers and tooltips show `title`, or the sentence."""
     shown = diagram.visible()
-    heights = dict(zip(shown.arcs, levels([shown.span(arc) for arc in shown.arcs]), strict=True))
-    rows = shown.rows_below()
-    ports, count = _ports(shown, heights)
+    graph = shown.as_graph() if isinstance(shown, ArcDiagram) else shown
+    above, below = sides = Side(graph.above, graph.size, graph.roots), Side(graph.below, graph.size)
+    rows = graph.notes
     widths = [
         max(
-            POST_GAP * count[token],
-            text_width(shown.tokens[token], FONT),
+            *(POST_GAP * side.count[token] for side in sides),
+            text_width(graph.tokens[token], FONT),
             *(text_width(row[token], NOTE_FONT) for row in rows),
         )
-        for token in range(shown.size)
+        for token in range(graph.size)
     ]
+    placing = place(widths, GAP, *(side.stand(widths) for side in sides))
 
-    def post(arc: int, token: int) -> Post:
-        between = POST_GAP * (2 * ports[arc, token] - count[token] + 1)
-        return Post(token, (widths[token] + between) // 2, heights[arc])
-
-    beams = []
-    for arc, level in heights.items():
-        left, right = shown.span(arc)
-        label = text_width(shown.labels[arc], LABEL_FONT)
-        beams.append(Beam(post(arc, left), post(arc, right), level, label + 2 * CORNER + 4 if label else 2 * CORNER))
-    placing = place(widths, GAP, [end for beam in beams for end in (beam.left, beam.right)], beams)
-
-    foot = MARGIN + LABEL_FONT // 2 + LEVEL * max(heights.values(), default=0)  # where arcs end
+    foot = MARGIN + LABEL_FONT // 2 + LEVEL * above.height  # where arcs end
     width = placing.tokens[-1] + widths[-1] + 2 * MARGIN
-    height = foot + FONT + 6 + LINE_OF_NOTES * len(rows) + MARGIN
-    middles = [MARGIN + placing.tokens[token] + widths[token] / 2 for token in range(shown.size)]
+    under = foot + FONT + 6 + LINE_OF_NOTES * len(rows)  # where those below end
+    deep = 2 + LEVEL * below.height + LABEL_FONT // 2 if below.arcs else 0
+    height = under + deep + MARGIN
+    middles = [MARGIN + placing.tokens[token] + widths[token] / 2 for token in range(graph.size)]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="arc-diagram" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" color="#1a1a1a" font-family="sans-serif">',
-        f"<title>{escape(' '.join(shown.tokens) if title is None else visible(title))}</title>",
-        f"<desc>{escape(shown.describe())}</desc>",
+        f"<title>{escape(' '.join(graph.tokens) if title is None else visible(title))}</title>",
+        f"<desc>{escape(graph.describe())}</desc>",
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    arcs = list(zip(heights, beams, placing.labels, strict=True))
-    # All lines before all labels, the highest at the back, so that no line covers a label.
-    parts += [_arc(shown, arc, beam, placing, foot) for arc, beam, _ in sorted(arcs, key=lambda each: -each[1].level)]
-    parts += [_label(shown.labels[arc], beam, between, foot) for arc, beam, between in arcs if shown.labels[arc]]
-    for root in sorted(shown.roots):
-        x = middles[root] + POST_GAP * (ports[root, root] - (count[root] - 1) / 2)
+    parts += _side(above, placing, placing.labels[: len(above.arcs)], foot, -1)
+    parts += _side(below, placing, placing.labels[len(above.arcs) :], under + 2, 1)
+    for root in sorted(graph.roots):
+        x = middles[root] + above.between(-1, root) / 2
         parts.append(f'<circle class="root" cx="{_number(x)}" cy="{foot - 4}" r="3.5" fill="currentColor"/>')
-    parts += [_text("token", token, middles[number], foot + FONT, FONT) for number, token in enumerate(shown.tokens)]
+    parts += [_text("token", token, middles[number], foot + FONT, FONT) for number, token in enumerate(graph.tokens)]
     for line, row in enumerate(rows, start=1):
         y = foot + FONT + 4 + LINE_OF_NOTES * line
         parts += [_text("note", note, middles[token], y, NOTE_FONT) for token, note in enumerate(row) if note]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def draw_html(diagram: ArcDiagram, above: str = "", below: str = "") -> str:
+def _side(side: Side, placing: Placing, labels: Sequence[tuple[int, int]], foot: int, away: int) -> list[str]:
+    """All lines before all labels, the highest at the back, so that no line covers a label."""
+    arcs = list(zip(side.arcs, side.beams, labels, strict=True))
+    lines = [_arc(arc, beam, placing, foot, away) for arc, beam, _ in sorted(arcs, key=lambda each: -each[1].level)]
+    return lines + [_label(arc.label, beam, between, foot, away) for arc, beam, between in arcs if arc.label]
+
+
+def draw_html(diagram: ArcDiagram | GraphDiagram, above: str = "", below: str = "") -> str:
     """Draw a diagram for a notebook, with a line of code above and a remark below; a wide one can be scrolled."""
     code = f"<div><code>{html.escape(visible(above))}</code></div>" if above else ""
     remark = f"<div>{html.escape(visible(below))}</div>" if below else ""
@@ -109,44 +130,47 @@ def _letter_width(letter: str) -> float:
     return CAPITAL_EM if letter.isupper() else LETTER_EM
 
 
-def _ports(diagram: ArcDiagram, heights: dict[int, int]) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """The order of lines over each token, (arc, token) -> number from the left, and their count.
+def _ports(
+    arcs: Sequence[Arc], heights: Sequence[int], size: int, roots: Iterable[int]
+) -> tuple[dict[tuple[int, int], int], list[int]]:
+    """The order of lines over each token, (number of the arc, token) -> place from the left, and their count.
 
     Lines to the left come first, short before long, then lines to the right, long before short, so that arcs cross only
-    where they must. A root's mark stands between them.
+    where they must. A root's mark, with the number -1, stands between them.
     """
-    ends: list[list[tuple[int, int, int]]] = [[] for _ in diagram.tokens]  # (side, order, arc)
-    for arc, level in heights.items():
-        left, right = diagram.span(arc)
-        ends[left].append((1, -level, arc))
-        ends[right].append((-1, level, arc))
-    for root in diagram.roots:
-        ends[root].append((0, 0, root))
+    ends: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]  # (side, order, arc)
+    for number, (arc, level) in enumerate(zip(arcs, heights, strict=True)):
+        left, right = arc.span
+        ends[left].append((1, -level, number))
+        ends[right].append((-1, level, number))
+    for root in roots:
+        ends[root].append((0, 0, -1))
     ports = {(arc, token): n for token, found in enumerate(ends) for n, (_, _, arc) in enumerate(sorted(found))}
     return ports, [len(found) for found in ends]
 
 
-def _arc(diagram: ArcDiagram, arc: int, beam: Beam, placing: Placing, foot: int) -> str:
-    """A line with round corners from the parent up, across and down to an arrowhead at the child."""
+def _arc(arc: Arc, beam: Beam, placing: Placing, foot: int, away: int) -> str:
+    """A line with round corners from the head away from the tokens, across and back to an arrowhead."""
     x, end = (MARGIN + placing.position(post) for post in (beam.left, beam.right))
-    top = foot - LEVEL * beam.level
+    top = foot + away * LEVEL * beam.level
     round_ = min(CORNER, (end - x) // 2)
-    head = x if arc == beam.left.token else end
-    start_y, end_y = (foot - ARROW + 1 if arc == post.token else foot for post in (beam.left, beam.right))
-    path = (
-        f"M{x} {start_y}V{top + round_}Q{x} {top} {x + round_} {top}H{end - round_}"
-        f"Q{end} {top} {end} {top + round_}V{end_y}"
+    tip = x if arc.dependent == beam.left.token else end
+    start_y, end_y = (
+        foot + away * (ARROW - 1) if arc.dependent == post.token else foot for post in (beam.left, beam.right)
     )
-    points = f"{head - 3.5},{foot - ARROW} {head + 3.5},{foot - ARROW} {head},{foot}"
+    corner = top - away * round_
+    path = f"M{x} {start_y}V{corner}Q{x} {top} {x + round_} {top}H{end - round_}Q{end} {top} {end} {corner}V{end_y}"
+    base = foot + away * ARROW
+    points = f"{tip - 3.5},{base} {tip + 3.5},{base} {tip},{foot}"
     return (
         f'<path class="arc" d="{path}" fill="none" stroke="currentColor" stroke-width="1.3"/>'
         f'<polygon class="head" points="{points}" fill="currentColor"/>'
     )
 
 
-def _label(label: str, beam: Beam, between: tuple[int, int], foot: int) -> str:
+def _label(label: str, beam: Beam, between: tuple[int, int], foot: int, away: int) -> str:
     """A label on its arc, with a background that hides the line."""
-    x, y = MARGIN + sum(between) / 2, foot - LEVEL * beam.level
+    x, y = MARGIN + sum(between) / 2, foot + away * LEVEL * beam.level
     width = text_width(label, LABEL_FONT) + 4
     paper = (
         f'<rect class="paper" x="{_number(x - width / 2)}" y="{y - LABEL_FONT // 2 - 1}" width="{width}" '

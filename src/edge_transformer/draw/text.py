@@ -13,21 +13,27 @@ One below the other:
     │  to
     ╰► eat     xcomp
        .
+
+Graphs with several arcs a token have arcs below the tokens too, where they would cross others. Without room for them
+side by side, they are told in words.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from .arcs import ArcDiagram, Beam, Placing, Post, Span, levels, place
+from .arcs import Arc, ArcDiagram, Beam, GraphDiagram, Placing, Post, Span, levels, place
 
 GAP = 2  # between tokens, and between columns
 
 
-def draw_text(diagram: ArcDiagram, width: int | None = None, *, ascii: bool = False, encoding: str = "utf-8") -> str:
+def draw_text(
+    diagram: ArcDiagram | GraphDiagram, width: int | None = None, *, ascii: bool = False, encoding: str = "utf-8"
+) -> str:
     """Draw a diagram in lines of at most `width` cells.
 
     Args:
@@ -37,9 +43,10 @@ def draw_text(diagram: ArcDiagram, width: int | None = None, *, ascii: bool = Fa
     """
     strokes = ASCII if ascii or not _speaks(encoding) else UNICODE
     shown = diagram.visible(encoding)
-    rows = None if _right_to_left(shown) else side_by_side(shown, width, strokes, GAP)
+    graph = shown.as_graph() if isinstance(shown, ArcDiagram) else shown
+    rows = None if _right_to_left(shown.tokens) else side_by_side(graph, width, strokes, GAP)
     if rows is None:
-        rows = one_below_the_other(shown, strokes, GAP)
+        rows = one_below_the_other(shown, strokes, GAP) if isinstance(shown, ArcDiagram) else in_words(graph, strokes)
     rows = [row.rstrip() for row in rows]
     if width is not None:
         rows = [_cut(row, max(1, width), strokes.cut) for row in rows]
@@ -58,9 +65,9 @@ def _speaks(encoding: str) -> bool:
     return True
 
 
-def _right_to_left(diagram: ArcDiagram) -> bool:
+def _right_to_left(tokens: Sequence[str]) -> bool:
     """Whether a terminal might reverse the order of tokens in a row."""
-    return any(unicodedata.bidirectional(letter) in ("R", "AL") for token in diagram.tokens for letter in token)
+    return any(unicodedata.bidirectional(letter) in ("R", "AL") for token in tokens for letter in token)
 
 
 @dataclass(frozen=True)
@@ -72,27 +79,28 @@ class Strokes:
     arms: dict[str, str]
     arrow_down: str
     arrow_right: str
+    arrow_up: str
+    arrow_left: str
     root: str
     cut: str
 
     def text(self) -> str:
         """All of them."""
-        return "".join(
-            (self.down, self.along, *self.arms.values(), self.arrow_down, self.arrow_right, self.root, self.cut)
-        )
+        arrows = (self.arrow_down, self.arrow_right, self.arrow_up, self.arrow_left)
+        return "".join((self.down, self.along, *self.arms.values(), *arrows, self.root, self.cut))
 
 
 UNICODE = Strokes(
     "│",
     "─",
-    {"dr": "╭", "dl": "╮", "ur": "╰", "udr": "├", "udl": "┤", "dlr": "┬", "ulr": "┴", "udlr": "┼"},
-    *"▼►●…",
+    {"dr": "╭", "dl": "╮", "ur": "╰", "ul": "╯", "udr": "├", "udl": "┤", "dlr": "┬", "ulr": "┴", "udlr": "┼"},
+    *"▼►▲◄●…",
 )
 ASCII = Strokes(
     "|",
     "-",
-    {"dr": ".", "dl": ".", "ur": "'", "udr": "+", "udl": "+", "dlr": "+", "ulr": "+", "udlr": "+"},
-    *"v>*~",
+    {"dr": ".", "dl": ".", "ur": "'", "ul": "'", "udr": "+", "udl": "+", "dlr": "+", "ulr": "+", "udlr": "+"},
+    *"v>^<*~",
 )
 
 
@@ -114,76 +122,121 @@ class Canvas:
         return ["".join(row) for row in self._cells]
 
 
-PostKey = tuple[int, str]  # token and side: "<" to children on the left, "^" the own arc or the mark of a root, ">"
+PostKey = tuple[int, str]  # token and side: "<" to heads' dependents on the left, "^" from heads or a root's mark, ">"
 
 
-def side_by_side(diagram: ArcDiagram, width: int | None, strokes: Strokes, gap: int) -> list[str] | None:
-    """Tokens in a row with arcs above and notes below; None if that is wider than `width`."""
+class Side:
+    """The arcs above the tokens, or those below, as posts over tokens and beams between them."""
+
+    def __init__(self, arcs: Sequence[Arc], roots: Iterable[int] = ()) -> None:
+        self.arcs, self.roots = arcs, frozenset(roots)
+        self.levels = levels([arc.span for arc in arcs])
+        self.tops: dict[PostKey, int] = {}  # the highest level of each post
+        for arc, level in zip(arcs, self.levels, strict=True):
+            for key in _ends(arc):
+                self.tops[key] = max(level, self.tops.get(key, 0))
+        self.height = max(self.levels, default=0)
+        self.offsets: dict[PostKey, int] = {}
+
+    def sides(self, token: int) -> list[str]:
+        """The posts of a token, from the left."""
+        return [side for side in "<^>" if (token, side) in self.tops or (side == "^" and token in self.roots)]
+
+    def stand(self, widths: Sequence[int]) -> tuple[list[Post], list[Beam]]:
+        """Put the posts close together over the middle of their tokens."""
+        self.offsets = {
+            (token, side): (width - len(found)) // 2 + number
+            for token, width in enumerate(widths)
+            for found in [self.sides(token)]
+            for number, side in enumerate(found)
+        }
+        self.posts = {key: Post(key[0], self.offsets[key], top) for key, top in self.tops.items()}
+        self.beams = []
+        for arc, level in zip(self.arcs, self.levels, strict=True):
+            label = cell_len(arc.label)
+            left, right = sorted(self.posts[key] for key in _ends(arc))
+            self.beams.append(Beam(left, right, level, label + 3 if label else 0))  # one dash at least on either side
+        return list(self.posts.values()), self.beams
+
+
+def _ends(arc: Arc) -> tuple[PostKey, PostKey]:
+    """The post of the dependent and that of the head."""
+    return (arc.dependent, "^"), (arc.head, ">" if arc.head < arc.dependent else "<")
+
+
+def side_by_side(diagram: GraphDiagram, width: int | None, strokes: Strokes, gap: int) -> list[str] | None:
+    """Tokens in a row, notes below, and arcs above and below all that; None if it is wider than `width`."""
     if width is not None and sum(map(cell_len, diagram.tokens)) + gap * (diagram.size - 1) > width:
         return None  # saves the work of placing arcs
-    below = [diagram.tokens, *diagram.rows_below()]
-    heights = dict(zip(diagram.arcs, levels([diagram.span(arc) for arc in diagram.arcs]), strict=True))
-    tops: dict[PostKey, int] = {}  # the highest level of each post
-    for arc, level in heights.items():
-        for key in ((arc, "^"), _post_of_parent(diagram, arc)):
-            tops[key] = max(level, tops.get(key, 0))
-    sides = [
-        [side for side in "<^>" if (token, side) in tops or (side == "^" and token in diagram.roots)]
+    texts = [diagram.tokens, *diagram.notes]
+    above, below = sides = Side(diagram.above, diagram.roots), Side(diagram.below)
+    widths = [
+        max(*(len(side.sides(token)) for side in sides), *(cell_len(row[token]) for row in texts))
         for token in range(diagram.size)
     ]
-    widths = [max(len(sides[token]), *(cell_len(row[token]) for row in below)) for token in range(diagram.size)]
-    offsets = {  # posts stand close together over the middle of their token
-        (token, side): (widths[token] - len(found)) // 2 + number
-        for token, found in enumerate(sides)
-        for number, side in enumerate(found)
-    }
-    posts = {key: Post(key[0], offsets[key], top) for key, top in tops.items()}
-    beams = []
-    for arc, level in heights.items():
-        label = cell_len(diagram.labels[arc])
-        left, right = sorted((posts[arc, "^"], posts[_post_of_parent(diagram, arc)]))
-        beams.append(Beam(left, right, level, label + 3 if label else 0))  # one dash at least on either side
-    placing = place(widths, gap, list(posts.values()), beams)
+    placing = place(widths, gap, *(side.stand(widths) for side in sides))
     whole = placing.tokens[-1] + widths[-1]
     if width is not None and whole > width:
         return None
 
-    # Rows from the top: the highest level of arcs first and the lowest last, then arrowheads, tokens and notes.
-    height = max(tops.values(), default=0)
-    arrows = height + 1 if height else 0
-    canvas = Canvas(arrows + len(below), whole)
-    _draw_lines(canvas, height, list(posts.values()), beams, placing, strokes)
-    for arc, beam, (start, end) in zip(diagram.arcs, beams, placing.labels, strict=True):
-        text = diagram.labels[arc]
-        canvas.put(height - beam.level, start + 1 + (end - start - 1 - cell_len(text)) // 2, text)
-        canvas.put(height, placing.position(posts[arc, "^"]), strokes.arrow_down)
+    # Rows from the top: the highest level of arcs first and the lowest last, then arrowheads, tokens and notes; below
+    # them the same upside down.
+    foot = above.height
+    first = foot + 1 if foot else 0
+    after = first + len(texts)
+    canvas = Canvas(after + (below.height + 1 if below.height else 0), whole)
+    parts = placing.labels[: len(above.arcs)], placing.labels[len(above.arcs) :]
+    _draw_side(canvas, above, placing, parts[0], foot, -1, strokes)
+    _draw_side(canvas, below, placing, parts[1], after, 1, strokes)
     for root in diagram.roots:
-        canvas.put(height, placing.tokens[root] + offsets[root, "^"], strokes.root)
-    for number, texts in enumerate(below):
-        for token, text in enumerate(texts):
-            canvas.put(arrows + number, placing.tokens[token] + (widths[token] - cell_len(text)) // 2, text)
+        canvas.put(foot, placing.tokens[root] + above.offsets[root, "^"], strokes.root)
+    for number, row in enumerate(texts):
+        for token, text in enumerate(row):
+            canvas.put(first + number, placing.tokens[token] + (widths[token] - cell_len(text)) // 2, text)
     return canvas.rows()
 
 
-def _draw_lines(
-    canvas: Canvas, height: int, posts: list[Post], beams: list[Beam], placing: Placing, strokes: Strokes
+def _draw_side(
+    canvas: Canvas,
+    side: Side,
+    placing: Placing,
+    labels: Sequence[tuple[int, int]],
+    foot: int,
+    away: int,
+    strokes: Strokes,
 ) -> None:
-    for beam in beams:
+    """Draw arcs; row `foot` has the arrowheads, and level l is l rows `away` from it, -1 for upwards."""
+    toward, apart = ("d", "u") if away < 0 else ("u", "d")  # to the tokens, and from them
+    for beam in side.beams:
         for column in range(placing.position(beam.left) + 1, placing.position(beam.right)):
-            canvas.put(height - beam.level, column, strokes.along)
-    for post in posts:  # over the beams, which pass behind them
-        for row in range(height - post.top, height + 1):
-            canvas.put(row, placing.position(post), strokes.down)
-    for beam in beams:
+            canvas.put(foot + away * beam.level, column, strokes.along)
+    for post in side.posts.values():  # over the beams, which pass behind them
+        for level in range(post.top + 1):
+            canvas.put(foot + away * level, placing.position(post), strokes.down)
+    arms: dict[tuple[int, int], str] = {}
+    for beam in side.beams:
         for post, arm in ((beam.left, "r"), (beam.right, "l")):
-            arms = ("d" if post.top == beam.level else "ud") + arm
-            canvas.put(height - beam.level, placing.position(post), strokes.arms[arms])
+            place_of = foot + away * beam.level, placing.position(post)
+            arms[place_of] = arms.get(place_of, "") + toward + (apart if post.top > beam.level else "") + arm
+    for (row, column), found in arms.items():
+        canvas.put(row, column, strokes.arms["".join(arm for arm in "udlr" if arm in found)])
+    for arc, beam, (start, end) in zip(side.arcs, side.beams, labels, strict=True):
+        middle = start + 1 + (end - start - 1 - cell_len(arc.label)) // 2
+        canvas.put(foot + away * beam.level, middle, arc.label)
+        canvas.put(
+            foot, placing.position(side.posts[_ends(arc)[0]]), strokes.arrow_down if away < 0 else strokes.arrow_up
+        )
 
 
-def _post_of_parent(diagram: ArcDiagram, arc: int) -> PostKey:
-    """The other end of an arc."""
-    parent = diagram.parents[arc]
-    return parent, ">" if parent < arc else "<"
+def in_words(diagram: GraphDiagram, strokes: Strokes) -> list[str]:
+    """A token a row, with its notes, and below it its arcs, each as a label and the head that it comes from."""
+    names = [f"{number} {token}" for number, token in enumerate(diagram.tokens, start=1)]
+    rows = _beside([""] * diagram.size, [tuple(names), *diagram.notes], GAP)
+    told = []
+    for token, row in enumerate(rows):
+        arcs = [arc for arc in sorted((*diagram.above, *diagram.below)) if arc.dependent == token]
+        told += [row, *(f"{'':{2 * GAP}}{arc.label} {strokes.arrow_left} {names[arc.head]}" for arc in arcs)]
+    return told
 
 
 def one_below_the_other(diagram: ArcDiagram, strokes: Strokes, gap: int) -> list[str]:

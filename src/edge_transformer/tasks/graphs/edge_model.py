@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
 import torch
@@ -58,6 +59,15 @@ class EdgeParser(GraphParser):
                 raise UserError(f"model.root: found {options.root!r}; expected one of the labels of tokens: {known}")
         groups = (label_groups(options.at_most_one, labels) for labels in (self.vocabs.edges, self.vocabs.own))
         return Constraints(options.constraint, root, *groups)
+
+    @property
+    def tree(self) -> bool:
+        """Whether predicted graphs are forests."""
+        return self.constraints.heads == "forest"
+
+    @tree.setter
+    def tree(self, forest: bool) -> None:
+        self.constraints = replace(self.constraints, heads="forest" if forest else self.options.constraint)
 
     def forward(self, words: Tensor, letters: Tensor, groups: Sequence[Tensor]) -> Logits:  # type: ignore[override]
         """The logits of groups of sentences.

@@ -15,7 +15,7 @@ from ...data.graphs.logical_forms import COLUMNS, form_of_graph
 from ...data.graphs.rows import TokenGraph, other_fields, tokens_from_json
 from ...data.tensors import SentenceTable, Vocab
 from ...data.trees.conllu import ROW_OF_CONLLU
-from ...draw.arcs import ArcDiagram, diagram_of_graph
+from ...draw.arcs import ArcDiagram, GraphDiagram, diagram_of_edges, diagram_of_graph
 from ...draw.svg import draw_html
 from ...errors import DataError, UserError, no_text
 from ...io.settings import require_choice, require_fraction, require_positive
@@ -88,11 +88,9 @@ class Parse:
         text = {self.text_field: self.text} if self.text_field else {}
         return dict(self.fields) | self.graph.to_json() | text | {"unknown": list(self.unknown)}
 
-    def diagram(self) -> ArcDiagram:
+    def diagram(self) -> ArcDiagram | GraphDiagram:
         """The graph as arcs."""
-        if isinstance(self.graph, SentenceGraph):
-            raise UserError("graphs with any number of edges a token are not drawn yet; take --json")
-        return diagram_of_graph(self.graph)
+        return diagram_of_edges(self.graph) if isinstance(self.graph, SentenceGraph) else diagram_of_graph(self.graph)
 
     def _repr_html_(self) -> str:
         """The graph as arcs, with its text and a warning of unknown words, for notebooks."""
