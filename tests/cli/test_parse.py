@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from edge_transformer import __main__ as cli
+from edge_transformer.data.graphs.edges import SentenceGraph
 from edge_transformer.data.graphs.logical_forms import COLUMNS, form_of_graph, graph_of_form
 from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.data.trees.conllu import DependencySentence, read_words
@@ -193,6 +194,32 @@ def test_json_in_letters_that_the_output_has(word: str, model: ByHeart) -> None:
         assert code == 0
         assert json.loads(out)["tokens"] == [word]
         assert (word in out) == (encoding == "utf-8")
+
+
+class OneQuery:
+    """Finds the same query in every question."""
+
+    text = "sparql"
+
+    def parse(self, sentences: Sequence[str]) -> list[Parse]:
+        query = "SELECT DISTINCT ?x0 WHERE { ?x0 film.director.film M1 }"
+        graph = SentenceGraph(("Who", "directed", "M1"), ((1, 0, "subject"), (1, 2, "object")))
+        return [Parse(graph, query, (), text_field="sparql") for _ in sentences]
+
+
+def test_queries_as_sparql_that_an_engine_reads(model: ByHeart, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("parse", EMMA, "--sparql")[::2] == (
+        2,
+        "error: --sparql: found no queries in cogs-small; expected a model of graphs of queries\n",
+    )
+    monkeypatch.setattr("edge_transformer.tasks.base.load", lambda name, trust=(): OneQuery())
+    query = "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x0 WHERE { ?x0 ns:film.director.film M1 }"
+    code, out, err = run("parse", "Who directed M1", "--sparql")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{query}\n\n")
+    assert "object" in out
+    code, out, err = run("parse", "Who directed M1", "--sparql", "--json")
+    assert json.loads(out)["sparql"] == query
 
 
 def test_half_a_character_is_refused(model: ByHeart) -> None:

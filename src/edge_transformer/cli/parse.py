@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,6 +25,7 @@ from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram, GraphDiagram
+    from ..tasks.graphs.model import Parse
 
 DEFAULT_MODEL = "cogs-small"
 MOST_SAVED = 200  # sentences of a .html file
@@ -101,6 +103,10 @@ def parse(
     tree: Annotated[
         bool, typer.Option("--tree", help="Graph parsers: predict one parent at most, and no cycles.")
     ] = False,
+    sparql: Annotated[
+        bool,
+        typer.Option("--sparql", help="Models of CFQ's queries: print valid SPARQL; M0, M1, ... stay."),
+    ] = False,
     threads: ThreadsOption = None,
     trust: TrustOption = None,
 ) -> None:
@@ -113,6 +119,8 @@ def parse(
     Examples:
 
     - `edge-transformer parse "A cat liked that the boy ran ."`
+
+    - `edge-transformer parse --model runs/cfq-graph-cpu-mcd1-seed1 --sparql "Did M1 marry M0's writer"`
 
     - `edge-transformer parse "Emma wanted to eat ." --svg emma.svg`
 
@@ -142,6 +150,9 @@ def parse(
     if form is None:
         form = Format.diagram if sentence is not None or typed else Format.conllu if makes_trees else Format.json
     form = Format.json if as_json else form
+    if sparql and getattr(parser, "text", "") != "sparql":
+        raise UserError(f"--sparql: found no queries in {model}; expected a model of graphs of queries")
+    finished = _with_sparql if sparql else _as_parsed
     if form is Format.conllu and not makes_trees:
         raise UserError(f"--format conllu: found a {type(parser).__name__}; expected a model of dependency trees")
     # Progress bars of rich replace sys.stdout while they are shown; answers must go to the real one.
@@ -149,7 +160,7 @@ def parse(
     if form is Format.conllu and isinstance(out, TextIOWrapper):
         out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
     if sentence is not None:
-        [answer] = parser.parse([sentence.strip()])
+        [answer] = map(finished, parser.parse([sentence.strip()]))
         _print(_written(answer, form, ascii_only), out)
         _remark(answer, "")
         _draw(answer, svg)
@@ -162,6 +173,7 @@ def parse(
     saved: list[Answer] = []
     with open_lines(source, "sentences") as lines, _progress(shown=not typed and not out.isatty()) as advance:
         for count, (line, answer) in enumerate(parser.parse_lines(lines, name, lines.pausing), start=1):
+            answer = finished(answer)
             apart = "\n" if form is Format.diagram else ""
             _print(_written(answer, form, ascii_only) + apart, out)
             _remark(answer, f"{name}:{line}: ")
@@ -205,6 +217,18 @@ def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
 
     with ExitStack() as stack:
         yield stack.enter_context(bar("parsing")).advance if shown else lambda count: None
+
+
+def _as_parsed(answer: Answer) -> Answer:
+    return answer
+
+
+def _with_sparql(answer: Answer) -> Answer:
+    """The same parse with a query that a SPARQL engine reads."""
+    from ..data.pairs.sparql import runnable
+
+    parse = cast("Parse", answer)
+    return parse if parse.text is None else replace(parse, text=runnable(parse.text.split()))
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

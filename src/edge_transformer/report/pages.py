@@ -32,6 +32,7 @@ from .tables import (
     natural,
     paper,
     paper_rows,
+    percent_score,
     plain,
     result_tables,
 )
@@ -133,7 +134,7 @@ def _paper_table(
                 {name: row.scores[metric] for name, row in rows.items() if metric in row.scores} for rows in sources
             )
             quoted = {model: scores[len(columns)] for model, scores in entry.get("quoted", {}).items()}
-            papers |= {model: Score(mean / 100, error / 100, None) for model, (mean, error) in quoted.items()}
+            papers |= {model: percent_score(mean, error) for model, (mean, error) in quoted.items()}
             columns.append(_Column(f"{label} {metric}{sign}".strip(), ours, papers, "other_data" not in about))
     recipes = {each: [name + f"-{each}".removeprefix("-edge") for name in entry["recipes"]] for each in entry["rows"]}
     if not any(preset in column.ours for column in columns for presets in recipes.values() for preset in presets):

@@ -149,12 +149,14 @@ def paper_rows(page: str, setting: str) -> dict[str, Row]:
     entries = paper()["benchmarks"].get(page, {}).get("settings", {}).get(setting, {}).get("paper", {})
     for variant, entry in entries.items():
         runs = entry.get("runs")
-        scores = {
-            metric: Score(mean / 100, None if error is None else error / 100, runs)
-            for metric, (mean, error) in entry["scores"].items()
-        }
+        scores = {metric: percent_score(mean, error, runs) for metric, (mean, error) in entry["scores"].items()}
         rows[variant] = Row(variant, scores, runs)
     return rows
+
+
+def percent_score(mean: float, error: float | None, runs: int | None = None) -> Score:
+    """A score that paper.yaml gives in percent."""
+    return Score(mean / 100, None if error is None else error / 100, runs)
 
 
 def model_title(variant: str) -> str:

@@ -25,6 +25,7 @@ from edge_transformer.data.graphs.cfq import (
 )
 from edge_transformer.data.graphs.cfq_anchors import Anchors, read_question
 from edge_transformer.data.graphs.cfq_queries import read_query
+from edge_transformer.data.graphs.corpora import tokens_for
 from edge_transformer.data.graphs.edges import SentenceGraph
 from edge_transformer.data.pairs.rows import Pair, read_pair_file
 from edge_transformer.errors import DataError
@@ -118,6 +119,14 @@ def test_two_filters_of_one_pair() -> None:
     )
     text = "SELECT count ( * ) WHERE { FILTER ( M0 != M1 ) . FILTER ( M0 != M1 ) . M0 p.sibling M1 . M0 p.spouse M1 }"
     assert sparql_of(graph) == text
+
+
+@pytest.mark.parametrize("typed", ["Did M1's star marry M0", "Did M1 ' s star marry M0 ?", "Did M1 's star marry M0?"])
+def test_questions_as_people_type_them(typed: str) -> None:
+    tokens = ("Did", "M1", "'s", "star", "marry", "M0")
+    assert tokens_for("sparql", typed.split()) == tokens
+    assert tokens_for("sparql", tokens) == tokens
+    assert tokens_for("", typed.split()) == tuple(typed.split())
 
 
 def test_words_that_are_not_of_cfq() -> None:

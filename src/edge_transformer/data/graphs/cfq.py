@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...errors import DataError
+from ..pairs.cfq import question_words
 from ..pairs.rows import Pair
 from ..trees.cfq_words import join_possessives
 from .cfq_anchors import Anchors, Placement, Question, read_question
@@ -49,6 +50,12 @@ class CfqGraph(NamedTuple):
     graph: SentenceGraph
     sparql: str
     covered: bool  # whether the graph gives the query back
+
+
+def tokens_of(words: Iterable[str]) -> list[str]:
+    """The tokens of a question that somebody typed: "M1's" and "M1 ' s" are "M1" and "'s"; a last "?" is left out."""
+    tokens = join_possessives(question_words(" ".join(words)))
+    return tokens[:-1] if tokens[-1:] == ["?"] and len(tokens) > 1 else tokens
 
 
 def read_row(pair: Pair) -> Row:

@@ -6,7 +6,7 @@ of a graph. Rows that have it are scored by its exact match, and a parser prints
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ class Text(NamedTuple):
 
     title: str  # in scores, and on screen
     place: str  # "module:function", imported at first use: SentenceGraph -> str, or None where a graph has no text
+    words: str = ""  # the same, for words as people type them -> the tokens of graphs, where these differ
 
 
 class Corpus(NamedTuple):
@@ -31,7 +32,7 @@ class Corpus(NamedTuple):
     read: Callable[[Path], Iterator[tuple[SentenceGraph, str]]]  # the rows of a file: graphs and their texts
 
 
-TEXTS: dict[str, Text] = {"sparql": Text("SPARQL", ".cfq:sparql_of")}  # by field
+TEXTS: dict[str, Text] = {"sparql": Text("SPARQL", ".cfq:sparql_of", ".cfq:tokens_of")}  # by field
 CORPORA: tuple[str, ...] = ()  # as "module:name", imported at first use
 
 
@@ -39,6 +40,12 @@ def text_of(field: str, graph: SentenceGraph) -> str | None:
     """The text of a graph; None where it has none, as a predicted graph may not."""
     text: str | None = _imported(TEXTS[field].place)(graph)
     return text
+
+
+def tokens_for(field: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The tokens that a parser of graphs with this text reads, for the words of a sentence."""
+    place = TEXTS[field].words if field else ""
+    return tuple(_imported(place)(words)) if place else tuple(words)
 
 
 def corpus_of(folder: str | Path) -> Corpus | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor, nn
 
-from ...data.graphs.corpora import TEXTS, text_of
+from ...data.graphs.corpora import TEXTS, text_of, tokens_for
 from ...data.graphs.edges import SentenceGraph
 from ...data.tensors import UNKNOWN, Lexicon, Vocab, WordTypes
 from ...errors import UserError
@@ -112,6 +112,7 @@ class EdgeParser(GraphParser):
     def _parse(self, sentences: Sequence[tuple[str, ...]]) -> list[Parse]:
         if not sentences:
             return []
+        sentences = [tokens_for(self.text, words) for words in sentences]
         types = WordTypes(self.lexicon)
         names = dict.fromkeys(self.vocabs.sentence, "")
         graphs = [SentenceGraph(tokens, (), dict.fromkeys(self.columns, tokens), names) for tokens in sentences]
