@@ -224,6 +224,14 @@ def test_settings_of_the_same_name_keep_their_section(runs: list[Run]) -> None:
     assert short_names(runs)[1] == ["cpu model.dropout=0.1 data.dropout=0.2", "cpu-untied", "cpu"]
 
 
+def test_what_most_runs_have_is_said_once(runs: list[Run]) -> None:
+    for run, clip, data in zip(runs, (1.0, 2.0, 1.0), ("x/one", "y/two", "z/three"), strict=True):
+        run.config.overrides.update({"train.clip": clip, "data.elsewhere": data})
+    shared, names = short_names(runs)
+    assert shared.endswith(", unless named train.clip=1.0")
+    assert names == ["cpu elsewhere=one", "cpu-untied clip=2.0 elsewhere=two", "cpu elsewhere=three"]
+
+
 # --- standings and events ---------------------------------------------------------------------------------------------
 
 

@@ -135,23 +135,37 @@ def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
 
 
 def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
-    """What all runs have in common, a shared seed included, and a name for each: its preset and its own settings."""
+    """What all or most runs have in common, with a shared seed, and a name for each: its preset and its own settings."""
     changes = [{name: yaml_value(value) for name, value in run.config.overrides.items()} for run in runs]
-    in_all = {name: value for name, value in changes[0].items() if all(own.get(name) == value for own in changes)}
-    brief = _unless_ambiguous({name: name.rpartition(".")[2] for own in changes for name in own if name not in in_all})
+    usual = {name: _usual([own.get(name) for own in changes]) for name in changes[0]}
+    in_all = {name: value for name, value in usual.items() if value and all(own[name] == value for own in changes)}
+    in_most = {name: value for name, value in usual.items() if value and name not in in_all}
+    own_changes = [{name: value for name, value in own.items() if usual.get(name) != value} for own in changes]
+    brief = _unless_ambiguous({name: name.rpartition(".")[2] for own in own_changes for name in own})
+    paths = _unless_ambiguous(
+        {value: Path(value).name for own in own_changes for value in own.values() if "/" in value}
+    )
     folders = _unless_ambiguous({run.data: Path(run.data).name for run in runs})
     groups = {run.config.preset.rpartition("/")[0] for run in runs}
     group = groups.pop() if len(groups) == 1 else ""
     names = []
-    for run, own in zip(runs, changes, strict=True):
-        listed = "".join(f" {brief[name]}={value}" for name, value in own.items() if name not in in_all)
+    for run, own in zip(runs, own_changes, strict=True):
+        listed = "".join(f" {brief[name]}={paths.get(value, value)}" for name, value in own.items())
         where = f" on {folders[run.data]}" if len(folders) > 1 else ""
         names.append(f"{run.config.preset.removeprefix(f'{group}/')}{listed}{where}")
     shared = (group or runs[0].config.task) + (f" on {runs[0].data}" if len(folders) == 1 else "")
     common = [f"{name}={value}" for name, value in in_all.items()]
     if _have_one_seed(runs):
         common.append(f"seed {runs[0].config.seed}")
+    if in_most:
+        common.append(f"unless named {' '.join(f'{name}={value}' for name, value in in_most.items())}")
     return ", ".join([shared, *common]), names
+
+
+def _usual(values: Sequence[str | None]) -> str | None:
+    """The value that more than half have, where all have one."""
+    value, count = Counter(values).most_common(1)[0]
+    return value if None not in values and 2 * count > len(values) else None
 
 
 def _unless_ambiguous(short: dict[str, str]) -> dict[str, str]:
