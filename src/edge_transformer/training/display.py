@@ -135,7 +135,7 @@ def table(runs: Sequence[Run], width: int, height: int | None) -> Group:
 
 
 def short_names(runs: Sequence[Run]) -> tuple[str, list[str]]:
-    """What all or most runs have in common, with a shared seed, and a name for each: its preset and its own settings."""
+    """What all or most runs share, a seed included, and a name for each: its preset and its own settings."""
     changes = [{name: yaml_value(value) for name, value in run.config.overrides.items()} for run in runs]
     usual = {name: _usual([own.get(name) for own in changes]) for name in changes[0]}
     in_all = {name: value for name, value in usual.items() if value and all(own[name] == value for own in changes)}
