@@ -17,6 +17,7 @@ import edge_transformer as et
 from edge_transformer.data.links.folder import link_fingerprint
 from edge_transformer.data.links.rows import Fact, read_fact
 from edge_transformer.tasks.links.data import LinkData, LinkSettings, _held_out
+from edge_transformer.tasks.links.scores import average_precision
 from edge_transformer.tasks.scores import Scores
 from link_cases import CPU, PEOPLE, RING, link_data, link_model, network_of
 
@@ -316,7 +317,12 @@ def test_countries(tmp_path: Path) -> None:
         et.train("links", tmp_path, **TINY)
     model = et.train("links", tmp_path, **TINY, split="S2", out=tmp_path / "run")
     assert list(model.record.metrics)[:3] == ["AUC-PR", "MRR", "Hits@1"]
-    assert 0 < model.record.metrics["AUC-PR"] <= 1
+    africa, europe, ghana, mali = (model.entities.number(name) for name in ("Africa", "Europe", "Ghana", "Mali"))
+    given, relation = torch.tensor([ghana, mali]), torch.tensor([model.relations.number("locatedIn")] * 2)
+    chances = model.on(model.known.with_nodes(["Ghana", "Mali"])).scores(given, relation, True)[:, [africa, europe]]
+    right = torch.tensor([[True, False]] * 2)
+    area = average_precision(chances.softmax(-1).flatten(), right.flatten())  # of probabilities among the regions
+    assert model.record.metrics["AUC-PR"] == pytest.approx(area)
     assert model.record.data["split"] == "S2"
     again = et.evaluate(tmp_path / "run", progress=False)
     assert again == {name: model.record.metrics[name] for name in again}

@@ -388,7 +388,8 @@ class LinkData(TaskData):
                 if sampled is not None:
                     among.append(sampled_ranks(scores, answer, sampled))
                 if candidates is not None:
-                    curves.append((scores[:, candidates].flatten(), (answer[:, None] == candidates).flatten()))
+                    chances = scores[:, candidates].log_softmax(-1)  # scores of two questions have no common zero
+                    curves.append((chances.flatten(), (answer[:, None] == candidates).flatten()))
             if progress:
                 progress(len(some))
         scores_of = Scores()
