@@ -373,6 +373,27 @@ def explanations_best() -> str:
 
 
 @block
+def link_explanations() -> str:
+    """What links lose without the facts that their explanations name, and without others."""
+    kinds = ("named", "near", "anywhere", "gradient", "attention")
+    rows, commands = [], []
+    for line in (ROOT / "benchmarks/explanations.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if not record["format"].startswith("edge-transformer link explanations"):
+            continue
+        scores, data = record["scores"], record["data"]
+        of, links = scores["fractions"], scores["sums"]["links"]
+        commands.append(f"    {record['command']}\n")
+        for what in ("changed", "lost"):
+            shown = [f"{100 * of[f'{kind}_{what}']:.1f}" for kind in kinds]
+            about = {"changed": "answers changed", "lost": "probability lost"}[what]
+            named = " ".join(filter(None, (data["name"], data.get("split"))))
+            rows.append((f"`{named}`", links, f"{of['named_facts']:.1f}", about, *shown))
+    head = ("data", "links", "facts a link", "in percent", *kinds)
+    return f"{''.join(commands)}\n{table(head, rows, ' rr rrrrr')}"
+
+
+@block
 def decoding() -> str:
     measured = json.loads((ROOT / "benchmarks/decode.json").read_text(encoding="utf-8"))
     of = {(each["part"], each["case"], each["name"]): each for each in measured["measurements"]}
@@ -434,10 +455,10 @@ def paper_cost() -> str:
     return table(head, rows, " rrrrr")
 
 
-def _bench() -> Any:
+def _bench(name: str = "speed") -> Any:
     from edge_transformer.bench import Bench
 
-    return Bench.read(ROOT / "benchmarks/speed.json")
+    return Bench.read(ROOT / f"benchmarks/{name}.json")
 
 
 @block
@@ -454,10 +475,25 @@ def speed_machine() -> str:
 
 @block
 def speed() -> str:
+    return _tables("speed")
+
+
+@block
+def links_speed() -> str:
+    asked = json.loads((ROOT / "benchmarks/link-queries.json").read_text(encoding="utf-8"))
+    later, slowest = (1000 * asked[f"seconds of {which}"] for which in ("a later one, median", "the slowest later one"))
+    many, passes = asked["seconds of 1000 at once"], asked["passes over the graph for 1000"]
+    first = 1000 * asked["seconds of the first question"]
+    one = f"{later:.0f} ms, the slowest of many {slowest:.0f} ms; the first, which reads the graph, {first:.0f} ms"
+    queries = f"A question on {asked['data']}, {asked['nodes']} nodes: {one}. A thousand at once: {many:.2f} s"
+    return f"{_tables('links')}\n{queries} and {passes} pass{'es' * (passes > 1)} over the graph.\n"
+
+
+def _tables(name: str) -> str:
     from edge_transformer.bench.tables import tables
 
     parts = []
-    for each in tables(_bench()):
+    for each in tables(_bench(name)):
         title, _, about = each.title.partition(": ")
         shown = (f"### {title.capitalize()}: {about}", each.markdown(), " ".join(each.notes))
         parts.append("\n\n".join(filter(None, shown)))
