@@ -142,8 +142,9 @@ def derive(
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
     form: Annotated[
-        str, typer.Option(help="cfq-graphs: triples, or words (what each word says, and of what).")
-    ] = "triples",
+        str,
+        typer.Option(help="cfq-graphs: triples, words (what each word says, and of what) or chains (lists said once)."),
+    ] = "chains",
     split: Annotated[
         str | None, typer.Option(help="cfq-graphs: which split of the official files, such as mcd1.")
     ] = None,
@@ -163,7 +164,7 @@ def derive(
 
     - `edge-transformer data derive cfq-dependencies --questions train.tsv.gz --questions more.txt --out cfq-dep`
 
-    - `edge-transformer data derive cfq-graphs --questions cfq/mcd1 --form words --out cfq-mcd1-graphs`
+    - `edge-transformer data derive cfq-graphs --questions cfq/mcd1 --out cfq-mcd1-graphs`
     """
     if kind == "cfq-graphs":
         _derive_graphs(questions, folder, form, split)

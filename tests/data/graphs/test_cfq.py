@@ -149,9 +149,8 @@ def test_a_query_without_place_in_its_question_is_not_covered() -> None:
             assert graph.graph.edges == ()
 
 
-LABELS = st.sampled_from(
-    ["subject", "object", "before", "!=", "!= 2", "film.director.film", SPOUSE, "a film.actor", "strange", "", " x"]
-).filter(bool)
+ROLES = ["subject", "object", "and", "too", "before", "!=", "!= 2"]
+LABELS = st.sampled_from([*ROLES, "film.director.film", SPOUSE, "a film.actor", "strange", "", " x"]).filter(bool)
 
 
 @given(

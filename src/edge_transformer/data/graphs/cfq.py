@@ -1,14 +1,15 @@
 """CFQ's questions with their queries as graphs over the words of the question, and back to the query.
 
-Entities stand for themselves, a variable stands at the first of its nouns or at the wh-word. There are two forms:
+Entities stand for themselves, a variable stands at the first of its nouns or at the wh-word. There are three forms:
 
 - `triples`: an edge from subject to object for each triple, labelled with its predicate; `!=` for a FILTER, `!= 2` for
   two of them; what is said of one node alone (`a film.actor`) is an edge to itself.
 - `words`: the word that says a predicate has it as an edge to itself, `!=` too where a FILTER comes with it, and edges
   `subject` and `object` to what it says it of; without `subject`, that is the word itself. "M1 and M2 directed and
   edited M3" has 2 labels and 6 edges, and means the 4 triples of each subject with each object.
+- `chains`: as `words`, and the members of a list share the edges of the first; see `cfq_chains.py`.
 
-In both, `before` joins two variables whose numbers no rule tells. The sentence label `asks` is `count` or `distinct`.
+In all, `before` joins two variables whose numbers no rule tells. The sentence label `asks` is `count` or `distinct`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from ..pairs.cfq import question_words
 from ..pairs.rows import Pair
 from ..trees.cfq_words import join_possessives
 from .cfq_anchors import Anchors, Placement, Question, read_question
+from .cfq_chains import OBJECT, SUBJECT, chained, unchained
 from .cfq_queries import DISTINCT, Query, is_entity, read_query, write_query
 from .edges import Edge, SentenceGraph
 
-TRIPLES, WORDS = "triples", "words"
-FORMS = (TRIPLES, WORDS)
+TRIPLES, WORDS, CHAINED = "triples", "words", "chains"
+FORMS = (TRIPLES, WORDS, CHAINED)
 ASKS = "asks"  # the label of the sentence
-SUBJECT, OBJECT, BEFORE, UNEQUAL = "subject", "object", "before", "!="
+BEFORE, UNEQUAL = "before", "!="
 MOST_NODES = 64  # in a query that is written; CFQ has 10
 
 Triple = tuple[int, str, int | None]  # subject, label, object; by their words
@@ -80,14 +82,15 @@ def graph_of(row: Row, anchors: Anchors, form: str = TRIPLES) -> CfqGraph:
     placement = anchors.place(row.question, row.query)
     if placement is None:
         return CfqGraph(SentenceGraph(row.words, (), {}, sentence), row.text, False)
-    edges = (_by_words if form == WORDS else _by_triples)(row.query, placement)
+    edges = (_by_triples if form == TRIPLES else _by_words)(row.query, placement)
+    edges = chained(edges) if form == CHAINED else edges
     edges += _order(row, placement, edges, sentence)
     graph = SentenceGraph(row.words, tuple(edges), {}, sentence)
     return CfqGraph(graph, row.text, sparql_of(graph) == row.text)
 
 
 def sparql_of(graph: SentenceGraph) -> str | None:
-    """The query of a graph of either form; None if it has none, as a predicted graph may not."""
+    """The query of a graph of any form; None if it has none, as a predicted graph may not."""
     statements, unequal = statements_of(graph)
     if not statements:
         return None
@@ -100,12 +103,12 @@ def sparql_of(graph: SentenceGraph) -> str | None:
 
 
 def statements_of(graph: SentenceGraph) -> tuple[list[Triple], list[tuple[int, int]]]:
-    """The triples of a graph of either form, and its pairs with a FILTER, one for each FILTER."""
+    """The triples of a graph of any form, and its pairs with a FILTER, one for each FILTER."""
     said: dict[int, list[str]] = {}
     ends: dict[str, dict[int, list[int]]] = {SUBJECT: {}, OBJECT: {}}
     statements: list[Triple] = []
     unequal: list[tuple[int, int]] = []
-    for head, dependent, label in graph.edges:
+    for head, dependent, label in unchained(graph.edges):
         if label in ends:
             ends[label].setdefault(head, []).append(dependent)
         elif label.startswith(UNEQUAL) and head != dependent:
