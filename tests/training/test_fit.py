@@ -110,6 +110,14 @@ def test_what_limited_a_run(trainer: Any, limit: str) -> None:
     assert found.startswith(f"limited by {limit}")
 
 
+def test_time_limits_no_run_that_answers_its_validation_rows() -> None:
+    trainer: Any = Finished("minutes", 1.0, (0.1, 0.1))
+    trainer.config = TrainConfig(1, 1, 1.0, minutes=2.0, patience=8)
+    assert "nothing that the validation rows show" in str(what_limited(trainer))
+    trainer.best.chosen["score"] = 0.9
+    assert "time: 30%" in str(what_limited(trainer))
+
+
 def test_a_run_without_validation_rows_knows_whether_time_limited_it() -> None:
     trainer: Any = Finished("minutes", 1.0, (0.1, 0.1))
     trainer.best = BestWeights()

@@ -47,14 +47,16 @@ class Scores(dict[str, float]):
         self.details: dict[str, Any] = {} if details is None else details
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: fractions in percent, and beside the main score its interval and baseline."""
+        """A table for notebooks: fractions in percent, and below the score that has them its interval and baseline."""
         shown = shown_scores(self)
         details = self.details if "kind" in self.details else next(iter(self.details.values()), {})
-        return html.table([*shown[:1], *_beside(details), *shown[1:]])
+        judged = "exact match" if details.get("kind") == "several" else next(iter(self), None)
+        after = next((place for place, (name, _) in enumerate(shown, 1) if name == judged), len(shown))
+        return html.table([*shown[:after], *_beside(details), *shown[after:]])
 
 
 def _beside(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What one needs to judge the main score: its interval, and what answering without looking would score."""
+    """What one needs to judge a score: its interval, and what answering without looking would score."""
     if interval := details.get("interval"):
         low, high = (f"{100 * bound:.1f}" for bound in interval)
         yield "95 % interval", f"{low} to {high} %"

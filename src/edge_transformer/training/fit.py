@@ -147,14 +147,16 @@ def _train(epochs: int, batch_size: int, evaluate_every: int) -> dict[str, Any]:
 def what_limited(trainer: Trainer) -> str | None:
     """What kept a finished run from a better score: time, data or the model; None where nobody can say."""
     chosen, history = trainer.best.chosen, trainer.history
-    if trainer.stopped_by == "minutes":
+    right = bool(chosen) and chosen["score"] >= 0.995
+    # Without patience validation rows are easier than those that count, and say nothing about time.
+    if trainer.stopped_by == "minutes" and not (right and trainer.config.patience):
         done = trainer.total_steps / trainer.planned_steps
         minutes = trainer.config.minutes
         return f"limited by time: {done:.0%} of the planned steps in {minutes:g} minutes; try more (--minutes)"
     if not chosen or not history:
         return None
-    score, loss = chosen["score"], history[-1]["loss"]
-    if score >= 0.995:
+    loss = history[-1]["loss"]
+    if right:
         return "limited by nothing that the validation rows show: it answers them right"
     if not trainer.stopped_by and trainer.best.waited(len(history)) <= 1:
         return "limited by time: it still got better when its epochs ended; try more (--set train.epochs=...)"

@@ -21,6 +21,7 @@ from edge_transformer.data.relations.rows import Story
 from edge_transformer.data.relations.schema import Schema
 from edge_transformer.data.relations.table import GraphTable
 from edge_transformer.errors import DataError, UserError
+from edge_transformer.io.streams import is_text
 from edge_transformer.tasks.relations.model import (
     GraphLabelModel,
     LabelledGraphModel,
@@ -72,7 +73,7 @@ def test_changed_rows_are_read_right_or_refused(asks: str) -> None:
         try:
             [again] = read_graph_lines([line], "rows", asks=asks)
         except DataError:
-            assert story is None
+            assert story is None or not is_text(row)  # memory may hold halves of characters, files may not
         else:
             assert again == story
     assert min(counts.values()) > ROWS // 30  # both happen often
@@ -140,7 +141,7 @@ def test_changed_rows_that_are_read_are_answered(asks: str, one_thread: None) ->
 def check_answers(asks: str, model: LabelledGraphModel, stories: list[Story], answers: list[dict[str, Any]]) -> None:
     assert len(answers) == len(stories)
     for story, answer in zip(stories, answers, strict=True):
-        assert answer.get("id") is story.id  # as it was given, whatever it is
+        assert json.dumps(answer.get("id")) == json.dumps(story.id)  # as it was given, whatever it is
         assert finite({name: value for name, value in answer.items() if name != "id"})
         if asks == "nodes":
             assert list(answer["answers"]) == [story.names[node] for (node, _), _ in story.questions]
