@@ -63,7 +63,7 @@ def test_a_line_without_an_end_is_refused() -> None:
     stream = Endless(b"one\ntwo\n")
     arriving = ArrivingLines(stream)
     assert [next(arriving), next(arriving)] == ["one", "two"]
-    message = r"^standard input:3: found a line of more than 4000000 bytes; expected at most 1000000 characters$"
+    message = r"^standard input:3: found a line of more than 40000000 bytes; expected at most 10000000 characters$"
     with pytest.raises(DataError, match=message):
         next(arriving)
     assert stream.given < lines.MAX_BYTES + 2 * lines.CHUNK_BYTES

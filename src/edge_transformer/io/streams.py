@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar, cast
 from ..errors import DataError, UserError, no_text, suggestion
 
 CHUNK_BYTES = 1 << 20
-MAX_CHARACTERS = 1_000_000  # of a line; no reader takes more
+MAX_CHARACTERS = 10_000_000  # of a line, such as a graph of 400,000 edges; no reader takes more
 MAX_BYTES = 4 * MAX_CHARACTERS  # of a line; no character has more than 4
 STANDARD_INPUT = Path("-")
 

@@ -185,7 +185,7 @@ _COLUMNS = "head, relation and tail with tabs between them"
         ("t.txt", "a r b\na r\tb\n", 2, "2 columns", _COLUMNS),
         ("t.tsv", "h\tr\tt\n", 1, "no facts", "at least one"),
         ("t.tsv", b"a\tr\tb\na\tr\t\xff\n", 2, "bytes that are no text", "UTF-8"),
-        ("t.tsv", "a\tr\tb\n" + "x" * (MAX_CHARACTERS + 1), 2, "a line of more than 1000000 characters", "at most"),
+        ("t.tsv", "a\tr\tb\n" + "x" * (MAX_CHARACTERS + 1), 2, "a line of more than 10000000 characters", "at most"),
         ("t.csv", "", 1, "no header", "head, relation, tail or subject, predicate, object or h, r, t"),
         ("t.csv", "head,relaton,tail\n", 1, "the columns head, relaton, tail", "; did you mean relation?"),
         ("t.csv", "head,relation,tail,weight\n", 1, "the columns head, relation, tail, weight", "a header with head"),

@@ -346,7 +346,7 @@ def test_a_sentence_is_there_before_the_next_one_comes(line: str) -> None:
         (b"1\ta\n", "here:1: found 2 columns"),
         (b"a " * 513, "here:1: found a sentence of 513 words; expected at most 512"),
         (b'a\n{"\n', "here:2: found '{\"'; expected one JSON object a line"),
-        (b"a\n" + b"b" * 1_000_001, "here:2: found a line of 1000001 characters"),
+        (b"a\n" + b"b" * (MAX_LINE + 1), f"here:2: found a line of {MAX_LINE + 1} characters"),
         (f"1\ta{REST}\n3\tb{REST}\n".encode(), "here:2: found ID 3"),
     ],
 )

@@ -130,7 +130,7 @@ def test_limits() -> None:
 
 def test_all_lines_are_answered() -> None:
     model = make(3)
-    lines = ["did m0", "", "d" * 1_000_001, '{"source": "marry", "id": 7}', "  ", '{"id": 8}', "{ m1"]
+    lines = ["did m0", "", "d" * 10_000_001, '{"source": "marry", "id": 7}', "  ", '{"id": 8}', "{ m1"]
     answered = list(model.translate_lines(lines, "here"))
     assert [each.line.number for each in answered] == list(range(1, 8))
     assert [len(each.translations) for each in answered] == [1, 0, 0, 1, 0, 0, 1]

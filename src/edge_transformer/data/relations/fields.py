@@ -98,6 +98,9 @@ class _Reader:
         if not isinstance(row, dict):
             wanted = '"edges" and "query"' if asks == "pairs" else '"edges"'
             raise self._error(row, f"an object with {wanted}")
+        if asks != "pairs" and "query" in row:
+            expected = "none in rows of node-labels and graph-labels; the task relations asks about pairs of nodes"
+            raise DataError(*self._place, 'the field "query"', expected)
         check_fields(row, FIELDS if asks == "pairs" else [name for name in FIELDS if name != "query"], *self._place)
         labels, node_features = self._nodes(row)
         edges, relations, edge_features = self._edges(row)

@@ -25,10 +25,10 @@ from ...draw.arcs import diagram_of_tree
 from ...draw.svg import draw_svg
 from ...errors import DataError, UserError, no_text
 from ...io.files import replacing
-from ...io.streams import check_fields, shown_field, text_or_json
+from ...io.streams import MAX_CHARACTERS, check_fields, shown_field, text_or_json
 from ..graphs.rows import other_fields, tokens_from_json
 
-MAX_LINE = 1_000_000  # characters
+MAX_LINE = MAX_CHARACTERS
 MAX_WORDS = 5_000  # in a sentence; models have lower limits of their own
 MAX_ID = 9  # digits
 NO_VALUE = "_"
