@@ -337,6 +337,20 @@ def divergences() -> str:
     return table(head, rows, " rrrrrr")
 
 
+@block
+def cfq_graphs() -> str:
+    """The `derived.json` of each split, but for its labels."""
+    rows = []
+    for command, files in json.loads((ROOT / "benchmarks/cfq-graphs.json").read_text(encoding="utf-8")).items():
+        for name, found in files.items():
+            missed = found["questions"] - found["covered"]
+            edges = found["edges"] / found["tokens"]
+            shares = f"{found['covered'] / found['questions']:.2%}", f"{found['ordered'] / found['questions']:.2%}"
+            split = command.split()[5].rpartition("/")[2].upper()
+            rows.append((split, name, f"{found['questions']:,}", shares[0], f"{missed:,}", f"{edges:.2f}", shares[1]))
+    return table(("split", "file", "questions", "covered", "not", "edges a word", "with `before`"), rows, "  rrrrr")
+
+
 def _explanations(number: int) -> str:
     lines = (ROOT / "benchmarks/explanations.jsonl").read_text(encoding="utf-8").splitlines()
     record = json.loads(lines[number])
