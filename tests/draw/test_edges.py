@@ -154,3 +154,9 @@ def test_texts_are_made_visible() -> None:
     assert diagram == GraphDiagram(("a\\x0a", "b"), (Arc(0, 1, "x\\x09y"),), notes=(("\\x1b", ""),))
     assert diagram.describe() == "a\\x0a -x\\x09y-> b"
     assert GraphDiagram(("a",), ()).describe() == "no arcs"
+
+
+def test_long_labels_are_cut() -> None:
+    long = "people.person.spouse_s/ns:people.marriage.spouse"
+    diagram = diagram_of_edges(graph("a b", (0, 1, long), (1, 1, long)))
+    assert diagram.above[0].label == diagram.notes[0][1] == "people.person.spouse_s/ns..."

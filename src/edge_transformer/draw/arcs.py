@@ -15,6 +15,7 @@ from ..errors import UserError
 
 ARC_COLUMNS = ("role", "deprel")  # columns that label the arc from a token's parent
 JOINERS = "\u200c\u200d"  # invisible, but letters of some scripts look different without them
+MOST_LETTERS = 28  # of a label of a graph with any number of edges, such as a predicate
 Span = tuple[int, int]  # two positions, the smaller one first
 
 
@@ -177,15 +178,15 @@ def diagram_of_graph(graph: Graph, arc_column: str | None = None) -> ArcDiagram:
 def diagram_of_edges(graph: EdgeGraph) -> GraphDiagram:
     """The diagram of a graph with any number of edges. Those that would cross others go below the tokens.
 
-    Several labels of a pair share an arc. Labels of a token stand below it, then its columns.
+    Several labels of a pair share an arc. Labels of a token stand below it, then its columns. Long ones are cut.
     """
     labels: dict[Span, list[str]] = {}
     own: list[list[str]] = [[] for _ in graph.tokens]
     for head, dependent, label in graph.edges:
         if head == dependent:
-            own[head].append(label)
+            own[head].append(_brief(label))
         else:
-            labels.setdefault((head, dependent), []).append(label)
+            labels.setdefault((head, dependent), []).append(_brief(label))
     arcs = [Arc(*ends, ", ".join(names)) for ends, names in labels.items()]
     sides: tuple[list[Arc], list[Arc]] = ([], [])
     for arc in sorted(arcs, key=lambda arc: (arc.span[1] - arc.span[0], arc)):
@@ -196,6 +197,10 @@ def diagram_of_edges(graph: EdgeGraph) -> GraphDiagram:
     notes += [column for column in graph.labels.values() if any(column)]
     above, below = (tuple(sorted(side)) for side in sides)
     return GraphDiagram(graph.tokens, above, below, tuple(notes))
+
+
+def _brief(label: str) -> str:
+    return label if len(label) <= MOST_LETTERS else f"{label[: MOST_LETTERS - 3]}..."
 
 
 def _disturb(one: Arc, other: Arc) -> int:
