@@ -144,6 +144,15 @@ def test_info_shows_names_as_they_are(tmp_path: Path) -> None:
     assert "1 answers in train: [blue]ü 1\n" in result.out
 
 
+def test_info_on_numbers_as_answers(tmp_path: Path) -> None:
+    for name, target in (("train", 12.5), ("test", 3)):
+        row = {"edges": [["a", "r", "b"]], "query": ["a", "b"], "target": target}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    result = run("data", "info", str(tmp_path))
+    assert result.code == 0
+    assert "numbers as answers in train: from 12.5 to 12.5, mean 12.5\n" in result.out
+
+
 def test_info_on_pairs(tmp_path: Path) -> None:
     for split, text in (
         ("train", "source\ttarget\njump\tJUMP\nrun twice\tRUN RUN\n"),

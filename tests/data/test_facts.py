@@ -26,7 +26,7 @@ from edge_transformer.data.graphs.rows import TokenGraph
 from edge_transformer.data.pairs.folder import pair_files
 from edge_transformer.data.pairs.rows import Pair
 from edge_transformer.data.relations.clutrr import read_clutrr
-from edge_transformer.data.relations.rows import RelationRows, Story
+from edge_transformer.data.relations.rows import RelationRows, Story, Target
 from edge_transformer.data.trees.conllu import DependencySentence, tree_problem
 from official_data import benchmark
 
@@ -36,7 +36,7 @@ from official_data import benchmark
 CLUTRR = benchmark("clutrr/data_db9b8f04")
 
 
-def story(*edges: tuple[int, str, int], target: str = "t", query: tuple[int, int] = (0, 1), nodes: int = 0) -> Story:
+def story(*edges: tuple[int, str, int], target: Target = "t", query: tuple[int, int] = (0, 1), nodes: int = 0) -> Story:
     size = nodes or max(max(start, end) for start, _, end in edges) + 1
     return Story(
         edges=tuple((start, end) for start, _, end in edges),
@@ -67,6 +67,18 @@ A, B = (0, "a", 1), (1, "b", 2)
 )
 def test_chains(graph: Story, expected: bool) -> None:
     assert is_chain(graph) is expected
+
+
+def test_numbers_as_answers_have_a_range_and_no_best_accuracy() -> None:
+    train = (story(A, target=1.5), story(A, target=4.5), story(B, target=-3.0))
+    facts = describe(
+        RelationRows("name", "print", train, {1: (story(A, target=77.0), story((0, "new", 1), target=1.5))})
+    )
+    assert facts.numbers == (-3.0, 1.0, 4.5)
+    assert facts.targets == {}
+    assert [rows.best for rows in facts.splits.values()] == [None, None]
+    assert facts.splits["test"].unanswerable == 1  # of relations, as no number is unknown
+    assert describe(RelationRows("name", "print", (story(A, target="x"),), {})).numbers is None
 
 
 def test_best_accuracy() -> None:
@@ -133,6 +145,7 @@ def test_train_of_clutrr(clutrr: Facts) -> None:
     assert 0.9 < train.chains / train.rows < 1  # most rows are chains; from k = 4 on some are not
     assert sum(clutrr.targets.values()) == 15_083
     assert train.in_train == train.rows
+    assert train.best is not None
     assert train.best < 1  # 29 graphs carry conflicting labels
 
 

@@ -107,11 +107,18 @@ def _print_graphs(folder: Path) -> None:
             f"{fewest}" if fewest == most else f"{fewest}-{most}",
             f"{rows.in_train:,}",
             f"{rows.unanswerable:,}",
-            f"{rows.best:.1%}",
+            "" if rows.best is None else f"{rows.best:.1%}",
         )
     out.print(table)
     _print_counts("relations in train", facts.relations)
-    _print_counts("answers in train", facts.targets)
+    if facts.numbers:
+        print(
+            "numbers as answers in train: from {:.4g} to {:.4g}, mean {:.4g}".format(
+                *facts.numbers[::2], facts.numbers[1]
+            )
+        )
+    else:
+        _print_counts("answers in train", facts.targets)
 
 
 def _print_links(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ class SplitFacts:
     nodes: tuple[int, int]  # fewest and most
     in_train: int  # rows whose graph is in the training split
     unanswerable: int  # rows with a relation or answer that no training row has
-    best: float  # the highest possible accuracy, as equal graphs may have different answers
+    best: float | None  # the highest possible accuracy, as equal graphs may have different answers; not of numbers
 
 
 @dataclass(frozen=True)
@@ -34,25 +35,34 @@ class Facts:
     name: str
     fingerprint: str
     relations: dict[str, int]  # counts on training edges
-    targets: dict[str, int]  # counts among training answers
+    targets: dict[str, int]  # counts among training answers, where they are labels
     splits: dict[str, SplitFacts]
+    numbers: tuple[float, float, float] | None = (
+        None  # least, mean and greatest training answer, where they are numbers
+    )
 
 
 def describe(data: RelationRows) -> Facts:
     """Count everything, each split in one pass: training rows may be streamed."""
     relations: Counter[str] = Counter()
     targets: Counter[str] = Counter()
+    numbers = _Numbers()
     learned = _SplitCounts()
     for story in data.train:
         relations.update(story.relations)
-        targets.update(shown(target) for _, target in story.questions)
+        for _, target in story.questions:
+            if isinstance(target, float):
+                numbers.add(target)
+            else:
+                targets[shown(target)] += 1
         learned.add(story, seen=None, unanswerable=False)
     splits = {"train": learned} if data.train else {}
     families = bool(relations) and is_of_families(relations)  # scored by length
     rest = [("valid", data.valid), *((f"test k={k}" if families else "test", rows) for k, rows in data.tests.items())]
     for name, rows in rest:
         for story in rows:
-            unknown = any(shown(target) not in targets for _, target in story.questions)
+            labels = [target for _, target in story.questions if not isinstance(target, float)]
+            unknown = any(shown(target) not in targets for target in labels)
             unknown = unknown or not relations.keys() >= set(story.relations)
             splits.setdefault(name, _SplitCounts()).add(story, learned.graphs, unknown)
     return Facts(
@@ -61,7 +71,23 @@ def describe(data: RelationRows) -> Facts:
         relations=dict(relations.most_common()),
         targets=dict(targets.most_common()),
         splits={name: counts.facts() for name, counts in splits.items()},
+        numbers=(numbers.least, numbers.total / numbers.count, numbers.greatest) if numbers.count else None,
     )
+
+
+@dataclass
+class _Numbers:
+    """Running facts about numbers."""
+
+    count: int = 0
+    total: float = 0.0
+    least: float = math.inf
+    greatest: float = -math.inf
+
+    def add(self, number: float) -> None:
+        self.count += 1
+        self.total += number
+        self.least, self.greatest = min(number, self.least), max(number, self.greatest)
 
 
 @dataclass
@@ -74,6 +100,7 @@ class _SplitCounts:
     unanswerable: int = 0
     fewest: int = 0
     most: int = 0
+    labels: bool = True  # as answers, not numbers
     graphs: set[int] = field(default_factory=set)
     answers: Counter[tuple[int, int]] = field(default_factory=Counter)  # rows of a graph with these answers
 
@@ -87,25 +114,27 @@ class _SplitCounts:
         self.in_train += seen is None or graph in seen
         self.unanswerable += unanswerable
         self.graphs.add(graph)
-        self.answers[graph, hash(tuple(shown(target) for _, target in story.questions))] += 1
+        self.labels = self.labels and not isinstance(story.target, float)
+        if self.labels:
+            self.answers[graph, hash(tuple(shown(target) for _, target in story.questions))] += 1
 
     def facts(self) -> SplitFacts:
         usual: dict[int, int] = {}
         for (graph, _), count in self.answers.items():
             usual[graph] = max(count, usual.get(graph, 0))
         nodes = self.fewest, self.most
-        best = sum(usual.values()) / self.rows
+        best = sum(usual.values()) / self.rows if self.labels else None
         return SplitFacts(self.rows, len(self.graphs), self.chains, nodes, self.in_train, self.unanswerable, best)
 
 
 def shown(target: Target) -> str:
-    """An answer as text: several labels with commas between them, a number rounded to one digit that counts."""
+    """An answer as text: several labels with commas between them."""
     if isinstance(target, float):
-        return f"about {target:.0e}"
+        return f"{target:g}"
     return ", ".join(sorted(target)) or "(no label)" if isinstance(target, tuple) else target
 
 
-def best_accuracy(stories: Iterable[Story]) -> float:
+def best_accuracy(stories: Iterable[Story]) -> float | None:
     """The accuracy of answering each distinct graph with its most frequent answers."""
     counts = _SplitCounts()
     for story in stories:

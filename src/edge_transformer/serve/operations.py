@@ -95,7 +95,7 @@ class PredictGraphs(Operation):
         story = graph_from_json(value, where, known=model.relations, max_nodes=self.limits.nodes, asks=model.asks)
         unknown = model.schema.unknown(story)
         if unknown is not None:
-            raise UserError(f"{where}: found {unknown}")
+            raise DataError(where, None, *unknown)
         return story
 
     def answer(self, values: Sequence[Any], options: Options) -> list[Any]:

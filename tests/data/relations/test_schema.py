@@ -137,14 +137,14 @@ def test_features_of_other_lengths_are_refused(field: str, few: Any, many: Any) 
 @pytest.mark.parametrize(
     ("change", "unknown"),
     [
-        ({"edges": [["a", "z", "c"], ["a", "y", "c"]]}, "the relations y, z; the model knows r, s, t"),
-        ({"nodes": {"a": ["p", "y"]}}, "the labels of nodes y; the model knows p, q"),
-        ({"absent": [["a", "z", "c"]]}, "the absent edges z; the model knows r, s, t"),
-        ({"nodes": {"a": 1}}, "other features; the model knows 2 a node and 1 an edge"),
-        ({"edges": [["a", "r", "c", [1, 2]]]}, "other features; the model knows 2 a node and 1 an edge"),
+        ({"edges": [["a", "z", "c"], ["a", "y", "c"]]}, ("the relations y, z", "those that the model knows: r, s, t")),
+        ({"nodes": {"a": ["p", "y"]}}, ("the labels of nodes y", "those that the model knows: p, q")),
+        ({"absent": [["a", "z", "c"]]}, ("the absent edges z", "those that the model knows: r, s, t")),
+        ({"nodes": {"a": 1}}, ("other features", "2 numbers a node and 1 an edge, as in training")),
+        ({"edges": [["a", "r", "c", [1, 2]]]}, ("other features", "2 numbers a node and 1 an edge, as in training")),
     ],
 )
-def test_what_is_unknown(change: dict[str, Any], unknown: str) -> None:
+def test_what_is_unknown(change: dict[str, Any], unknown: tuple[str, str]) -> None:
     schema = Schema.of([story(FULL)])
     assert schema.unknown(story(FULL)) is schema.unknown(story(PLAIN)) is None  # features may miss
     assert schema.unknown(story(PLAIN, **change)) == unknown
@@ -154,13 +154,13 @@ def test_what_is_unknown(change: dict[str, Any], unknown: str) -> None:
 @pytest.mark.parametrize(
     ("change", "unknown"),
     [
-        ({"nodes": {"a": "p"}}, "the labels of nodes p; the model knows none"),
-        ({"absent": [["a", "r", "c"]]}, "the absent edges r; the model knows none"),
-        ({"nodes": {"a": 1}}, "other features; the model knows 0 a node and 0 an edge"),
-        ({"edges": [["a", "r", "c", 1]]}, "other features; the model knows 0 a node and 0 an edge"),
+        ({"nodes": {"a": "p"}}, ("the labels of nodes p", "those that the model knows: none")),
+        ({"absent": [["a", "r", "c"]]}, ("the absent edges r", "those that the model knows: none")),
+        ({"nodes": {"a": 1}}, ("other features", "0 numbers a node and 0 an edge, as in training")),
+        ({"edges": [["a", "r", "c", 1]]}, ("other features", "0 numbers a node and 0 an edge, as in training")),
     ],
 )
-def test_plain_models_know_plain_rows_only(change: dict[str, Any], unknown: str) -> None:
+def test_plain_models_know_plain_rows_only(change: dict[str, Any], unknown: tuple[str, str]) -> None:
     schema = Schema.of([story(PLAIN)])
     assert schema.unknown(story(PLAIN, **change)) == unknown
     assert schema.edges(story(PLAIN, **change)) is None

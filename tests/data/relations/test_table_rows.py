@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edge_transformer.data.relations.folder import read_folder
 from edge_transformer.data.relations.sources import csv_files, read_csv_split, rows_from_csv, rows_from_frames
 from edge_transformer.errors import DataError, UserError
 
@@ -259,6 +260,14 @@ def test_no_frame() -> None:
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_in_a_folder_name_the_graph_as_its_tables_do(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}-edges.csv").write_text("graph,from,label,to\n7,a,r,b\n", encoding="utf-8")
+        (tmp_path / f"{split}-queries.csv").write_text("graph,from,to,target\n7,a,c,x\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"train-\*.csv, graph 7: found \[\"a\", \"c\"\]"):
+        read_folder(tmp_path)
 
 
 def test_folder(tmp_path: Path) -> None:

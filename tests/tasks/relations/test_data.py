@@ -347,5 +347,5 @@ def test_rows_unlike_the_others_are_named_by_their_own_number_also_where_some_ar
             with pytest.raises(UserError, match=found.format(place + 1)):
                 RelationData.from_rows({"train": broken}, RelationSettings(valid_share=0.2), seed=1)
     tests = [rows[0], rows[1] | {"nodes": {"a": [1, 2]}}]
-    with pytest.raises(UserError, match="row 2 of test: found other features; the model knows 1 a node and 0 an edge"):
+    with pytest.raises(UserError, match="row 2 of test: found other features; expected 1 numbers a node and 0 an edge"):
         RelationData.from_rows({"train": rows, "test": tests}, RelationSettings(), seed=1)

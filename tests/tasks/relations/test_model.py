@@ -126,6 +126,20 @@ def test_unknown_relations_are_refused_with_their_line(model: RelationModel) -> 
     assert str(caught.value).endswith(", ".join(model.relations))
 
 
+@pytest.mark.parametrize(("about", "found"), [(1.5, "other features"), ("boss", "the labels of nodes boss")])
+def test_labels_and_features_that_training_lacks_are_refused_with_their_line(
+    model: RelationModel, about: float | str, found: str
+) -> None:
+    good = question(model)
+    bad = good | {"nodes": dict.fromkeys(good["query"], about)}
+    with pytest.raises(DataError, match=f"^input 1: found {found}; expected "):
+        model.predict([good, bad])
+    answered = model.predict_lines(iter([json.dumps(good), "", json.dumps(bad)]), "questions")
+    assert next(answered)["answer"] in model.answers  # lines before a broken one are answered
+    with pytest.raises(DataError, match=f"^questions:3: found {found}; expected "):
+        next(answered)
+
+
 def test_bytes_that_are_no_text_are_refused_with_their_line(model: RelationModel) -> None:
     good = json.dumps(question(model)).encode() + b"\n"
     lines = ArrivingLines(io.BytesIO(good + b"\n" + b"\xff\n" + good))

@@ -106,9 +106,10 @@ def _read_file(path: Path, progress: Callable[[int], None] | None, asks: str = "
 
 
 def _read_tables(folder: str | Path, split: str, asks: str) -> Iterator[Story]:
-    """The rows of a split in CSV tables; errors name the number of the graph."""
-    for number, row in enumerate(read_csv_split(folder, split), 1):
-        yield graph_from_json(row, Path(folder) / f"{split}-edges.csv, graph {number}", needs_target=True, asks=asks)
+    """The rows of a split in CSV tables; errors name the graph as the tables do."""
+    for row in read_csv_split(folder, split):
+        graph = f", graph {row['id']}" if row.get("id") is not None else ""
+        yield graph_from_json(row, Path(folder) / f"{split}-*.csv{graph}", needs_target=True, asks=asks)
 
 
 def graph_files(folder: str | Path, training: bool = True, testing: bool = True) -> dict[str, list[Path]]:

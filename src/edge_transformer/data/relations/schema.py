@@ -95,8 +95,8 @@ class Schema:
                 return False
         return True
 
-    def unknown(self, story: Story) -> str | None:
-        """What a question says that no training row said, in words."""
+    def unknown(self, story: Story) -> tuple[str, str] | None:
+        """What a question says that no training row said, and what was expected, in words."""
         for found, known, what in (
             (story.relations, self.relations, "relations"),
             ([label for _, label in story.node_labels], self.node_labels, "labels of nodes"),
@@ -104,7 +104,7 @@ class Schema:
         ):
             odd = sorted(set(found) - set(known))
             if odd:
-                return f"the {what} {', '.join(odd)}; the model knows {', '.join(known) or 'none'}"
+                return f"the {what} {', '.join(odd)}", f"those that the model knows: {', '.join(known) or 'none'}"
         if not self._has_features(story):
             return self._other_features()
         return None
@@ -129,11 +129,12 @@ class Schema:
                     message = f"found {found} as target; expected {expected}, as in the rows of training"
                     raise UserError(f"row {row} of {split}: {message}")
             if not self._has_features(story):
-                raise UserError(f"row {row} of {split}: found {self._other_features()}")
+                found, expected = self._other_features()
+                raise UserError(f"row {row} of {split}: found {found}; expected {expected}")
 
-    def _other_features(self) -> str:
+    def _other_features(self) -> tuple[str, str]:
         lengths = [0 if scale is None else len(scale.mean) for scale in (self.node_features, self.edge_features)]
-        return f"other features; the model knows {lengths[0]} a node and {lengths[1]} an edge"
+        return "other features", f"{lengths[0]} numbers a node and {lengths[1]} an edge, as in training"
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
 

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ...data.relations.fields import graph_from_json, read_graph_lines
+from ...data.relations.fields import graph_from_json
 from ...data.relations.rows import Story, guess_note
 from ...data.relations.schema import Schema
 from ...data.relations.sources import rows_of
 from ...data.relations.table import GraphBatch, GraphTable
 from ...data.tensors import Vocab
-from ...errors import UserError
+from ...errors import DataError, UserError
 from ...io.process import free_memory
 from ...io.settings import require_choice
-from ...io.streams import answered, never
+from ...io.streams import answered, never, read_json_lines
 from ...nn.heads import POOLS, PooledHead, QueryEdgeHead
 from ...nn.inputs import NULL_LABEL, LabelledGraphInput
 from ...nn.plain import require_steps
@@ -130,24 +130,21 @@ class LabelledGraphModel(TaskModel):
         """Answer rows, in their order, with probabilities; see `docs/formats.md` for what a row may have."""
         if not isinstance(inputs, Mapping) or isinstance(inputs.get("edges"), list | tuple):  # else frames of pandas
             require_list(inputs, "question")
-        return self._answer(
-            [
-                self._known(graph_from_json(value, f"input {number}", known=self.relations, asks=self.asks))
-                for number, value in enumerate(rows_of(inputs, self.task))
-            ]
-        )
+        rows = enumerate(rows_of(inputs, self.task))
+        return self._answer([self._story(value, f"input {number}") for number, value in rows])
 
     def predict_lines(
         self, lines: Iterable[str], source: str, pausing: Callable[[], bool] = never
     ) -> Iterator[dict[str, Any]]:
-        stories = map(self._known, read_graph_lines(lines, source, known=self.relations, asks=self.asks))
+        stories = (self._story(value, source, line) for line, value in read_json_lines(lines, source))
         return answered(stories, self._answer, lambda story: story.size**2, PREDICT_EDGES, pausing)
 
-    def _known(self, story: Story) -> Story:
-        """Refuse what no training row said, and graphs that memory cannot hold."""
+    def _story(self, value: Any, source: str, line: int | None = None) -> Story:
+        """Read a question; refuse what no training row said, and graphs that memory cannot hold."""
+        story = graph_from_json(value, source, line, known=self.relations, asks=self.asks)
         unknown = self.schema.unknown(story)
         if unknown is not None:
-            raise UserError(f"found {unknown}")
+            raise DataError(source, line, *unknown)
         require_memory(story.size, self.settings)
         return story
 
