@@ -72,6 +72,14 @@ def plan_committed(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     return plan(replace(experiment, data=None, training_sets=small))
 
 
+_FORM_OF = {  # where it is not that of the task
+    ("graphs", "cogs"): "cogs",
+    ("graphs", "slog"): "slog",
+    ("graphs", "slog-held-out"): "slog",
+    ("graphs", "EWT"): "enhanced",
+}
+
+
 def _write_small_data(task: str, folder: Path) -> None:
     """A folder with a few rows such as the task reads."""
     if task == "relations":
@@ -90,10 +98,12 @@ def _write_small_data(task: str, folder: Path) -> None:
         "graph-labels": (json.dumps(molecule) + "\n", "jsonl"),
         "links": ("Ann\tmother\tEve\n", "tsv"),
         "graphs": (json.dumps(graph) + "\n", "jsonl"),
+        "slog": ("Who ran ?\trun . agent ( x _ 1 , ? )\twh_Q_simple_trans\n", "tsv"),
+        "enhanced": ("1\tran\t_\tVERB\t_\t_\t0\troot\t0:root\t_\n\n", "conllu"),
         "cogs": ("Emma ran .\trun . agent ( x _ 1 , Emma )\tin_distribution\n", "tsv"),
         "seq2seq": ("jump twice\tJUMP JUMP\n", "tsv"),
         "trees": ("1\tEmma\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n", "conllu"),
-    }["cogs" if folder.name == "cogs" else task]
+    }[_FORM_OF.get((task, folder.name), task)]
     folder.mkdir(parents=True)
     for split in ("train", "dev", "test", "gen"):
         (folder / f"{split}.{ending}").write_text(row)

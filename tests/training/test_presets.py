@@ -63,7 +63,9 @@ def test_every_preset_makes_a_run_and_a_model(name: str) -> None:
     run = RunConfig.from_preset(task, name, {}, seed=1)
     assert isinstance(run.train, TrainConfig)
     assert isinstance(run.data_settings, get_task(task).data.Settings)
-    description = EDGES if name.startswith(("graphs/edges", "cfq-graph/")) else DESCRIPTIONS[task]
+    description = (
+        EDGES if name.startswith(("graphs/edges", "cfq-graph/", "slog/", "ewt-enhanced/")) else DESCRIPTIONS[task]
+    )
     model = get_task(task).model.from_description({"model": run.settings["model"], **description})
     assert sum(weight.numel() for weight in model.parameters()) > 10_000
 

@@ -49,6 +49,7 @@ def contents(
     - `edge-transformer data info data/ud/EWT`
     """
     from ..data.graphs.cogs import holds_cogs
+    from ..data.graphs.edge_folder import holds_sentence_graphs
     from ..data.graphs.folder import holds_token_graphs
     from ..data.links.folder import holds_links
     from ..data.pairs.folder import all_pair_files
@@ -57,6 +58,8 @@ def contents(
         raise UserError(f"{folder}: {no_folder(folder)}; expected a folder of data")
     if any(folder.glob("*.conllu")):
         _print_treebank(folder)
+    elif holds_sentence_graphs(folder):
+        _print_sentence_graphs(folder)
     elif holds_cogs(folder):
         _print_cogs(folder)
     elif holds_links(folder):
@@ -236,6 +239,19 @@ def _print_token_graphs(folder: Path) -> None:
     _print_sentences(folder, files.values(), facts)
 
 
+def _print_sentence_graphs(folder: Path) -> None:
+    from ..data.facts import describe_token_graphs
+    from ..data.graphs.edge_folder import read_rows, sentence_files
+    from ..io.progress import bar
+    from ..io.streams import counted
+
+    files, corpus = sentence_files(folder)
+    with bar(f"reading {folder.name}") as reading:
+        rows = counted(read_rows(files, corpus.read if corpus else None), reading.advance)
+        facts = describe_token_graphs((split, graph) for split, graph, _ in rows)
+    _print_sentences(folder, files.values(), facts)
+
+
 def _print_sentences(folder: Path, files: Iterable[Path], facts: Mapping[str, TokenGraphFacts]) -> None:
     from ..io.files import fingerprint
 
@@ -246,6 +262,11 @@ def _print_sentences(folder: Path, files: Iterable[Path], facts: Mapping[str, To
             part: {
                 "all": f"{rows.rows:,}",
                 "words of a sentence: fewest, mean, most": "{}, {:.1f}, {}".format(*rows.words),
+                **(
+                    {"with a token that has several heads": f"{several:,}"}
+                    if (several := rows.with_several_heads)
+                    else {}
+                ),
                 "with a sentence that is in train": f"{rows.in_train:,}",
                 "words that are not in train": f"{len(rows.unseen_words):,}",
                 "with a word that is not in train": f"{rows.with_unseen_word:,}",

@@ -111,22 +111,36 @@ def split(
 
 
 def hold_out(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Graphs: .jsonl, or COGS's .tsv.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Graphs: .jsonl, or COGS's or SLOG's .tsv.", show_default=False)
+    ],
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
     column: Annotated[str, typer.Option(help="Column with the role of a token at its parent.")] = "role",
     words: Annotated[int, typer.Option(min=1, help="Words to hold out, except for one row of each.")] = 60,
+    nested: Annotated[
+        str, typer.Option(help='Rows with "edges": labels that nest, with commas.', show_default=False)
+    ] = "",
+    depth: Annotated[int, typer.Option(min=0, help="Of these labels, the longest chain that training keeps.")] = 2,
+    beside: Annotated[
+        str, typer.Option(help="Labels next to which training keeps no argument that has one of these labels below it.")
+    ] = "",
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same bytes.")] = 1,
 ) -> None:
     """Hold out the uses of some words from a training file, to choose a recipe by how it generalises.
 
-    One row of each chosen word stays in training. Rows with the word in other roles go to test.jsonl, grouped by the
-    role in training, and so do all rows with recursion, such as a clause in a clause. `train graphs` reads the folder.
+    Rows with one parent a token: one row of each chosen word stays in training. Rows with the word in other roles go to
+    test.jsonl, grouped by the role in training, and so do all rows with recursion, such as a clause in a clause.
+
+    Rows with "edges", with --nested: rows with deeper recursion go to test.jsonl, and rows with a modified argument
+    beside another one, grouped by construction. `train graphs` reads the folder.
 
     Examples:
 
     - `edge-transformer data hold-out cogs/train.tsv --out cogs-held-out`
 
     - `edge-transformer data hold-out graphs/train.jsonl --column relation --words 20 --out graphs-held-out`
+
+    - `edge-transformer data hold-out slog/train.tsv --nested nmod,ccomp --beside recipient --out slog-held-out`
     """
     from dataclasses import replace
 
@@ -137,6 +151,10 @@ def hold_out(
 
     if source.suffix not in (".tsv", ".jsonl"):
         raise UserError(f"{source}: found the ending {source.suffix or 'of no file'}; expected .jsonl or .tsv")
+    if nested:
+        labels, others = (tuple(filter(None, text.split(","))) for text in (nested, beside))
+        _hold_out_constructions(source, folder, labels, others, depth, seed)
+        return
     with bar("reading") as reading:
         graphs = []
         rows = read_token_graphs(source) if source.suffix == ".jsonl" else (row.graph() for row in read_rows(source))
@@ -152,6 +170,27 @@ def hold_out(
         (folder / "dev.jsonl").unlink(missing_ok=True)  # of an earlier call
     write_token_graphs(folder / "test.jsonl", asked)
     print(f"{len(parts.train):,} training, {len(parts.dev):,} validation and {len(asked):,} test rows in {folder}")
+
+
+def _hold_out_constructions(
+    source: Path, folder: Path, labels: tuple[str, ...], beside: tuple[str, ...], depth: int, seed: int
+) -> None:
+    """Hold out constructions of sentence graphs."""
+    from ..data.graphs.edge_folder import read_rows
+    from ..data.graphs.hold_out_edges import hold_out_constructions, write_constructions
+    from ..data.graphs.slog import SLOG
+    from ..io.progress import bar
+
+    with bar("reading") as reading:
+        rows = []
+        for _, graph, text in read_rows(
+            {"train": source}, SLOG.read if source.suffix == ".tsv" else None, text=SLOG.text
+        ):
+            rows.append((graph, text))
+            reading.advance(1)
+    parts = hold_out_constructions([graph for graph, _ in rows], labels, beside, depth, seed, source=source)
+    write_constructions(folder, rows, parts)
+    print(f"{len(parts.train):,} training, {len(parts.dev):,} validation and {len(parts.test):,} test rows in {folder}")
 
 
 def divergence(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from statistics import fmean
 
+from .graphs.edges import SentenceGraph
 from .graphs.rows import TokenGraph
 from .pairs.rows import Pair
 from .relations.rows import RelationRows, Story, Target, is_of_families
@@ -164,9 +165,10 @@ class TokenGraphFacts:
     with_unseen_label: int  # rows with a label that no training row has in that column
     labels: dict[str, int]  # distinct labels of each column, without the empty one
     groups: dict[str, int]  # rows of each
+    with_several_heads: int = 0  # rows with a token that several edges lead to
 
 
-def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph]]) -> dict[str, TokenGraphFacts]:
+def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph | SentenceGraph]]) -> dict[str, TokenGraphFacts]:
     """Count everything in graphs that come with the name of their split; those of train must come first.
 
     Keeps words, labels and the sentences of train, but no graphs.
@@ -182,7 +184,7 @@ def describe_token_graphs(rows: Iterable[tuple[str, TokenGraph]]) -> dict[str, T
         counts.in_train += graph.tokens in sentences
         counts.with_unseen_word += not train.words.issuperset(graph.tokens)
         counts.with_unseen_label += any(
-            not train.labels.get(column, set()).issuperset(labels) for column, labels in graph.labels.items()
+            not train.labels.get(column, set()).issuperset(labels) for column, labels in _columns(graph).items()
         )
     return {split: _facts(counts, train) for split, counts in splits.items() if counts.lengths}
 
@@ -198,15 +200,25 @@ class _Counts:
     in_train: int = 0
     with_unseen_word: int = 0
     with_unseen_label: int = 0
+    with_several_heads: int = 0
 
-    def add(self, graph: TokenGraph) -> None:
+    def add(self, graph: TokenGraph | SentenceGraph) -> None:
         """Count what does not depend on train."""
         self.lengths[graph.size] += 1
         self.words.update(graph.tokens)
-        for column, labels in graph.labels.items():
+        for column, labels in _columns(graph).items():
             self.labels.setdefault(column, set()).update(labels)
+        if isinstance(graph, SentenceGraph):
+            heads = Counter(dependent for _, dependent in {edge[:2] for edge in graph.edges})
+            self.with_several_heads += any(count > 1 for count in heads.values())
         if graph.group:
             self.groups[graph.group] += 1
+
+
+def _columns(graph: TokenGraph | SentenceGraph) -> dict[str, Iterable[str]]:
+    """The labels of a graph by column; those of edges, if it has any, are another one."""
+    edges = {"edges": {label for _, _, label in graph.edges}} if isinstance(graph, SentenceGraph) else {}
+    return {**graph.labels, **edges}
 
 
 def _facts(counts: _Counts, train: _Counts) -> TokenGraphFacts:
@@ -221,6 +233,7 @@ def _facts(counts: _Counts, train: _Counts) -> TokenGraphFacts:
         with_unseen_label=counts.with_unseen_label,
         labels={column: len(labels - {""}) for column, labels in counts.labels.items()},
         groups=dict(counts.groups.most_common()),
+        with_several_heads=counts.with_several_heads,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edge_transformer.data.graphs.edges import SentenceGraph
-from edge_transformer.data.graphs.slog import holds_slog, logical_form_of, read_slog, slog_files
+from edge_transformer.data.graphs.slog import holds_slog, logical_form_of, read_slog, slog_files, tokens_of
 from edge_transformer.errors import DataError
 from official_data import benchmark
 
@@ -81,3 +81,8 @@ def test_lines_that_are_no_rows_are_refused_everywhere(tmp_path: Path) -> None:
     folder = write(tmp_path, gen=STATEMENT + "Ann slept .\tsleep\n")
     with pytest.raises(DataError, match=r"gen.tsv:2: .*a sentence, its logical form and its category"):
         list(read_slog(folder / "gen.tsv"))
+
+
+def test_a_question_mark_stands_alone() -> None:
+    assert tokens_of(["Who", "slept?"]) == tokens_of(["Who", "slept", "?"]) == ("Who", "slept", "?")
+    assert tokens_of(["Ann", "slept", "."]) == ("Ann", "slept", ".")

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
+from .edges import SentenceGraph
 from .rows import TokenGraph
 
+G = TypeVar("G", TokenGraph, SentenceGraph)
 TRIES = 24  # of swaps for one new sentence
 
 
@@ -69,7 +72,7 @@ class Augmentation:
             if graph.size == 1 and graph.labels[kind][0] in short:
                 self.by_kind[graph.labels[kind][0]] += phrases(graph, kind, self.before)
         if evenly:
-            self.having = _sentences_by_word(self.sentences)
+            self.having = sentences_by_word(self.sentences, loose_tokens)
             self.by_top = {label: _phrases_by_top(those) for label, those in self.by_kind.items()}
         self.substitution = WordSubstitution(graphs, name) if words else None
         self.substituted = words if self.substitution and self.substitution.instead_of else 0.0
@@ -118,11 +121,16 @@ class Augmentation:
         made = swap(there, new, self.place)
         if (there.first == 0) == (new.first == 0):
             return made
-        word = made.tokens[there.first]
-        other = word[:1].lower() + word[1:] if there.first else word[:1].upper() + word[1:]
-        if other not in self.words:  # a name, or a word that never begins a sentence
-            return made
-        return replace(made, tokens=(*made.tokens[: there.first], other, *made.tokens[there.first + 1 :]))
+        return replace(made, tokens=with_case_of_place(made.tokens, there.first, self.words))
+
+
+def with_case_of_place(tokens: tuple[str, ...], place: int, words: Collection[str]) -> tuple[str, ...]:
+    """The same with a capital at `place` if it is the first and without one if not, where that is a known word."""
+    word = tokens[place]
+    other = word[:1].lower() + word[1:] if place else word[:1].upper() + word[1:]
+    if other not in words:  # a name, or a word that never begins a sentence
+        return tokens
+    return _with(tokens, place, other)
 
 
 def swap(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
@@ -156,11 +164,11 @@ def swap(there: Phrase, new: Phrase, place: str | None = None) -> TokenGraph:
     )
 
 
-def _sentences_by_word(graphs: Iterable[TokenGraph]) -> list[list[TokenGraph]]:
+def sentences_by_word(graphs: Iterable[G], find_loose: Callable[[G], list[bool]]) -> list[list[G]]:
     """For each word with a parent or labels, the sentences in which it has them."""
-    having: dict[str, list[TokenGraph]] = defaultdict(list)
+    having: dict[str, list[G]] = defaultdict(list)
     for graph in graphs:
-        loose = loose_tokens(graph)
+        loose = find_loose(graph)
         for word in {word: None for word, is_loose in zip(graph.tokens, loose, strict=True) if not is_loose}:
             having[word].append(graph)
     return list(having.values())
@@ -216,11 +224,13 @@ def loose_tokens(graph: TokenGraph) -> list[bool]:
     ]
 
 
-def words_before(graphs: Iterable[TokenGraph], kind: str) -> dict[str, int]:
+def words_before(
+    graphs: Iterable[TokenGraph | SentenceGraph], kind: str, find_loose: Callable[[Any], list[bool]] = loose_tokens
+) -> dict[str, int]:
     """The number of loose tokens that stand before every token of a kind."""
     least: dict[str, int] = {}
     for graph in graphs:
-        loose = loose_tokens(graph)
+        loose = find_loose(graph)
         run = 0
         for token in range(graph.size):
             label = graph.labels[kind][token]
@@ -245,17 +255,24 @@ def _leaves_first(parents: Sequence[int]) -> list[int]:
     return ready
 
 
-class WordSubstitution:
+class WordSubstitution(Generic[G]):
     """Substitutes words that are rows of their own for words of their kind in sentences.
 
     `name` is the column that names words, such as verbs by their base form.
     """
 
-    def __init__(self, graphs: Sequence[TokenGraph], name: str | None = None) -> None:
+    labels: dict[str, dict[str, str]]  # of the words that are rows of their own, by column
+    own: dict[str, tuple[str, ...]]  # their labels besides, in sentence graphs
+
+    def __init__(self, graphs: Sequence[G], name: str | None = None) -> None:
         self.name = name
-        alone = {graph.tokens[0]: graph for graph in graphs if graph.size == 1}
+        alone: dict[str, G] = {graph.tokens[0]: graph for graph in graphs if graph.size == 1}
         self.labels = {word: {column: label for column, (label,) in row.labels.items()} for word, row in alone.items()}
-        self.places: dict[str, list[tuple[TokenGraph, int]]] = defaultdict(list)
+        self.own = {
+            word: tuple(label for _, _, label in row.edges) if isinstance(row, SentenceGraph) else ()
+            for word, row in alone.items()
+        }
+        self.places: dict[str, list[tuple[G, int]]] = defaultdict(list)
         for graph in graphs:
             for token, word in enumerate(graph.tokens):
                 if graph.size > 1 and word in alone and self.is_named(graph, token):
@@ -263,19 +280,22 @@ class WordSubstitution:
         self.of_kind: dict[tuple[object, ...], list[str]] = defaultdict(list)
         for word in self.places:
             self.of_kind[self.kind(word)].append(word)
-        others = {word: [other for other in self.of_kind.get(self.kind(word), ()) if other != word] for word in alone}
+        others: dict[str, list[str]] = {
+            word: [other for other in self.of_kind.get(self.kind(word), ()) if other != word] for word in alone
+        }
         self.instead_of = {word: those for word, those in others.items() if those}
 
     def kind(self, word: str) -> tuple[object, ...]:
         """Equal for interchangeable words."""
-        return tuple(bool(label) if name == self.name else label for name, label in self.labels[word].items())
+        own: dict[str, str] = self.labels[word]
+        return *(bool(label) if name == self.name else label for name, label in own.items()), self.own[word]
 
-    def is_named(self, graph: TokenGraph, token: int) -> bool:
+    def is_named(self, graph: G, token: int) -> bool:
         """Whether a word has the same name in a sentence as alone."""
         own = self.labels[graph.tokens[token]]
         return not self.name or graph.labels[self.name][token] == own[self.name]
 
-    def sentence(self, chance: random.Random) -> TokenGraph:
+    def sentence(self, chance: random.Random) -> G:
         """A sentence with one word substituted. New and old words are drawn uniformly."""
         word = chance.choice(list(self.instead_of))
         graph, token = chance.choice(self.places[chance.choice(self.instead_of[word])])

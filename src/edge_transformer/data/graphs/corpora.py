@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from .edges import SentenceGraph
 
+Scores = Callable[[Sequence[SentenceGraph], Sequence[SentenceGraph]], dict[str, float]]
+
 
 class Text(NamedTuple):
     """What is rebuilt from a graph."""
@@ -26,14 +28,18 @@ class Corpus(NamedTuple):
     """Sentence graphs in files of another form than JSON lines."""
 
     name: str
-    text: str  # of TEXTS
+    text: str  # of TEXTS; "" if there is none
     holds: Callable[[Path], bool]  # whether a folder has its files; never raises
     files: Callable[[Path], dict[str, Path]]  # the files of a folder by split: those that are there
     read: Callable[[Path], Iterator[tuple[SentenceGraph, str]]]  # the rows of a file: graphs and their texts
+    scores: Scores | None = None  # of gold and predicted graphs; the first of them is the main score
 
 
-TEXTS: dict[str, Text] = {"sparql": Text("SPARQL", ".cfq:sparql_of", ".cfq:tokens_of")}  # by field
-CORPORA: tuple[str, ...] = ()  # as "module:name", imported at first use
+TEXTS: dict[str, Text] = {  # by field
+    "sparql": Text("SPARQL", ".cfq:sparql_of", ".cfq:tokens_of"),
+    "logical_form": Text("logical form", ".slog:logical_form_of", ".slog:tokens_of"),
+}
+CORPORA: tuple[str, ...] = (".slog:SLOG", ".enhanced:ENHANCED")  # as "module:name", imported at first use
 
 
 def text_of(field: str, graph: SentenceGraph) -> str | None:

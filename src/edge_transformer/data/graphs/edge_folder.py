@@ -11,7 +11,7 @@ from ...errors import DataError
 from ...io.files import fingerprint
 from ...io.streams import json_of_line, lines_of, open_text, read_json_lines, shown_field
 from ..jsonl import IN_MEMORY, jsonl_files, numbered, rows_fingerprint
-from .corpora import TEXTS, corpus_of
+from .corpora import TEXTS, Corpus, Scores, corpus_of
 from .edges import SentenceGraph, checked_sentence_graphs
 
 Names = tuple[Iterable[str], Iterable[str]]  # of columns, and of labels of the sentence
@@ -28,6 +28,7 @@ class SentenceFolder:
     corpus: str = ""  # the name of a corpus, for its files
     text: str = ""  # of TEXTS: what the rows have besides their graphs
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)  # those of the rows
+    scores: Scores | None = None  # further scores of the corpus
 
 
 def read_sentence_folder(
@@ -43,8 +44,7 @@ def read_sentence_folder(
     `training` and `testing` say which files are required; `names` are those of a trained model, if any.
     """
     folder = Path(folder)
-    corpus = corpus_of(folder)
-    files = corpus.files(folder) if corpus else jsonl_files(folder, training, testing)
+    files, corpus = sentence_files(folder, training, testing)
     chosen = {split: path for split, path in files.items() if not split.startswith(tuple(unread) or ("\0",))}
     splits: dict[str, list[SentenceGraph]] = {}
     texts: dict[str, list[str]] = {}
@@ -57,7 +57,16 @@ def read_sentence_folder(
         if progress:
             progress(1)
     name = corpus.name if corpus else ""
-    return SentenceFolder(folder.resolve().name, fingerprint(files.values()), splits, name, text, texts)
+    scores = corpus.scores if corpus else None
+    return SentenceFolder(folder.resolve().name, fingerprint(files.values()), splits, name, text, texts, scores)
+
+
+def sentence_files(
+    folder: str | Path, training: bool = False, testing: bool = False
+) -> tuple[dict[str, Path], Corpus | None]:
+    """The files of a folder by split, and the corpus that they are of, if any; required are those asked for."""
+    corpus = corpus_of(folder)
+    return (corpus.files(Path(folder)) if corpus else jsonl_files(folder, training, testing)), corpus
 
 
 def read_rows(

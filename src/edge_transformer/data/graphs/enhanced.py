@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from ...errors import DataError
-from ..trees.conllu import NO_VALUE, DependencySentence
+from ...errors import DataError, UserError
+from ..trees.conllu import NO_VALUE, DependencySentence, read_conllu
+from ..trees.folder import treebank_files, treebank_splits
+from .corpora import Corpus
 from .edges import Edge, SentenceGraph
 
 ROOT = "root"
@@ -60,6 +63,28 @@ def with_enhanced(sentence: DependencySentence, graph: SentenceGraph) -> Depende
             own = [f"{head}:{label}" for head, label in sorted(heads[cells[_ID]])]
             lines.append("\t".join([*cells[:_DEPS], "|".join(own) or NO_VALUE, *cells[_DEPS + 1 :]]))
     return replace(sentence, lines=tuple(lines))
+
+
+def holds_enhanced(folder: str | Path) -> bool:
+    """Whether a folder is a treebank with enhanced dependencies."""
+    try:
+        first, *_ = enhanced_files(folder).values()
+        sentence = next(read_conllu(first, trees=False))
+    except (UserError, ValueError, StopIteration):
+        return False
+    return any(line.split("\t")[_DEPS] != NO_VALUE for line in sentence.lines if not line.startswith("#"))
+
+
+def enhanced_files(folder: str | Path) -> dict[str, Path]:
+    """The files of a treebank, or a single one, by split."""
+    splits = treebank_splits(folder)
+    return dict(treebank_files(folder, splits).by_split)
+
+
+def read_enhanced(path: str | Path) -> Iterator[tuple[SentenceGraph, str]]:
+    """The enhanced graphs of a file."""
+    for sentence in read_conllu(path, trees=False):
+        yield enhanced_graph(sentence), ""
 
 
 def enhanced_scores(gold: Sequence[SentenceGraph], found: Sequence[SentenceGraph]) -> dict[str, float]:
@@ -134,3 +159,6 @@ def _collapsed(steps: Iterable[_Path], sentence: DependencySentence) -> list[_Pa
 
 def _fail(sentence: DependencySentence, found: str, expected: str) -> DataError:
     return DataError(sentence.source, sentence.line, found, expected)
+
+
+ENHANCED = Corpus("enhanced", "", holds_enhanced, enhanced_files, read_enhanced, enhanced_scores)

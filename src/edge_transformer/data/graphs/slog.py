@@ -5,11 +5,12 @@ A row becomes a sentence graph with its category as group. `gen.tsv` tests gener
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...errors import DataError, UserError
 from .cogs import SPLITS, CogsRow, cogs_files, read_rows
+from .corpora import Corpus
 from .edges import SentenceGraph
 from .slog_forms import COLUMNS, form_of_sentence_graph, sentence_graph_of_form
 
@@ -18,7 +19,9 @@ _ONLY_IN_SLOG = (" . nmod ( ", " , ? )")  # a relative clause, a question
 
 
 def slog_files(folder: str | Path) -> dict[str, Path]:
-    """The official files that a folder has, by split."""
+    """The official files of a folder by split; a single file, such as gen.tsv, is a split of its name."""
+    if Path(folder).is_file():
+        return {Path(folder).stem: Path(folder)}
     return {path.stem: path for path in cogs_files(folder, training=False)}
 
 
@@ -62,3 +65,12 @@ def logical_form_of(graph: SentenceGraph) -> str | None:
         return form_of_sentence_graph(graph)
     except DataError:
         return None
+
+
+def tokens_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a sentence as SLOG has them: a question mark at the end stands alone."""
+    *rest, last = words
+    return (*rest, last[:-1], "?") if len(last) > 1 and last.endswith("?") else tuple(words)
+
+
+SLOG = Corpus("slog", "logical_form", holds_slog, slog_files, read_slog)

@@ -56,10 +56,12 @@ class GraphSettings:
     augmented_place: str = ""  # the column, if any, that stays with the place of a phrase: its role at its parent
     augmented_evenly: bool = False  # choose phrases with rare words as often as those with frequent ones
     augmented_words: float = 0.0  # share of augmented sentences in which a one-word training row replaces another word
+    augmented_gaps: float = 0.0  # rows with "edges": share in which a clause with a gap is made of a whole one
+    augmented_nested: float = 0.0  # rows with "edges": share with deep recursion, phrases of one form inside each other
 
     def __post_init__(self) -> None:
         require_positive(self, "min_count")
-        require_fraction(self, "unknown", "hidden", "augmented_words")
+        require_fraction(self, "unknown", "hidden", "augmented_words", "augmented_gaps", "augmented_nested")
         if not 1 <= self.augmented_tokens <= MAX_TOKENS:
             raise ValueError(f"augmented_tokens must be from 1 to {MAX_TOKENS}, but is {self.augmented_tokens}")
         if not 0 <= self.augmented <= MOST_AUGMENTED:
@@ -130,7 +132,7 @@ class GraphData(SplitTaskData):
 
     def _check_settings(self) -> None:
         """Check that the columns in the settings exist, and refuse settings of rows with edges."""
-        for option in ("min_count", "lower_case"):
+        for option in ("min_count", "lower_case", "augmented_gaps", "augmented_nested"):
             if (value := getattr(self._settings, option)) != getattr(GraphSettings, option):
                 raise UserError(f'data.{option}: found {value!r}, and rows with "parents"; expected rows with "edges"')
         columns = self._train[0].labels

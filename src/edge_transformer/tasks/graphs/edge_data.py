@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import torch
 from torch import Tensor, nn
 
+from ...data.graphs.edge_augment import EdgeAugmentation
 from ...data.graphs.edge_folder import SentenceFolder, read_sentence_folder, sentence_graphs_of_rows
+from ...data.graphs.edges import SentenceGraph
 from ...data.tensors import UNKNOWN, Lexicon, WordTypes
 from ...errors import UserError
 from ..base import Progress, TaskModel
@@ -26,14 +28,7 @@ if TYPE_CHECKING:
     from .data import GraphSettings
 
 TRAIN_EDGES = 20_000  # pairs of tokens computed at once in training; a larger batch is computed in parts
-OF_PARENTS = (
-    "augmented",
-    "augmented_tokens",
-    "augmented_kind",
-    "augmented_place",
-    "augmented_evenly",
-    "augmented_words",
-)
+OF_PARENTS = ("augmented_place", "augmented_evenly")  # edges stay with the place, and words are drawn evenly
 
 
 @dataclass(frozen=True)
@@ -49,13 +44,17 @@ class EdgeBatch:
 class EdgeData(SplitTaskData):
     """Sentence graphs as tensors, and how a model is trained and scored on them."""
 
-    def __init__(self, data: SentenceFolder, settings: GraphSettings, model: EdgeParser | None = None) -> None:
+    def __init__(
+        self, data: SentenceFolder, settings: GraphSettings, seed: int, model: EdgeParser | None = None
+    ) -> None:
         self._data, self._settings = data, settings
         self._train = data.splits.get("train", [])
         self._splits = {split: graphs for split, graphs in data.splits.items() if split != "train"}
+        self._augmented: list[SentenceGraph] = []
         if model is None:
             self._check_settings()
-            sentences = [graph.tokens for graph in self._train]
+            self._augmented = self._augment(seed) if settings.augmented else []
+            sentences = [graph.tokens for graph in self._rows]
             self.lexicon = Lexicon.of(sentences, settings.min_count, settings.lower_case, settings.same_digits)
             self.vocabs = GraphVocabs.of(self._train)
             if not len(self.vocabs.edges):
@@ -70,7 +69,7 @@ class EdgeData(SplitTaskData):
         cls, splits: Mapping[str, Sequence[Any]], settings: Any, seed: int, model: TaskModel | None = None
     ) -> Self:
         parser = cast(EdgeParser | None, model)
-        return cls(sentence_graphs_of_rows(splits, _names(parser)), settings, parser)
+        return cls(sentence_graphs_of_rows(splits, _names(parser)), settings, seed, parser)
 
     @classmethod
     def load(
@@ -84,9 +83,9 @@ class EdgeData(SplitTaskData):
         if model is not None:  # a trained model is scored on every split there is
             parser = cast(EdgeParser, model)
             data = read_sentence_folder(folder, ("train",), training=False, names=_names(parser), progress=progress)
-            return cls(data, settings, parser)
+            return cls(data, settings, seed, parser)
         unread = () if settings.test and settings.gen else ("gen",) if settings.test else ("test", "gen")
-        return cls(read_sentence_folder(folder, unread, testing=settings.test, progress=progress), settings)
+        return cls(read_sentence_folder(folder, unread, testing=settings.test, progress=progress), settings, seed)
 
     def _check_settings(self) -> None:
         settings = self._settings
@@ -95,16 +94,41 @@ class EdgeData(SplitTaskData):
                 found = f"data.{each.name}: found {getattr(settings, each.name)!r}"
                 raise UserError(f'{found}, and rows with "edges"; expected rows with "parents"')
         columns = self._train[0].labels
-        if settings.name_column and settings.name_column not in columns:
-            known = ", ".join(columns) or "none"
+        for option in ("augmented_kind", "name_column"):
+            name = getattr(settings, option)
+            if name and name not in columns:
+                known = ", ".join(columns) or "none"
+                raise UserError(f"data.{option}: found {name}; expected one of the columns of the rows: {known}")
+
+    def _augment(self, seed: int) -> list[SentenceGraph]:
+        """Make augmented sentences from the training sentences."""
+        settings = self._settings
+        wanted = round(settings.augmented * len(self._train))
+        source = EdgeAugmentation(
+            self._train,
+            settings.augmented_kind,
+            settings.augmented_words,
+            settings.augmented_gaps,
+            settings.augmented_nested,
+            settings.name_column,
+        )
+        made = source.new_sentences(wanted, settings.augmented_tokens, seed)
+        if wanted and not made:
             raise UserError(
-                f"data.name_column: found {settings.name_column}; expected one of the columns of the rows: {known}"
+                f"data.augmented_kind: found no phrases of up to {settings.augmented_tokens} tokens that can swap "
+                f"places by their labels in {settings.augmented_kind}; expected some of the same kind"
             )
+        return made
+
+    @property
+    def _rows(self) -> list[SentenceGraph]:
+        """The training rows and those made of them."""
+        return [*self._train, *self._augmented]
 
     @cached_property
     def _table(self) -> EdgeTable:
         """The training rows, made at first use: scoring needs none."""
-        return EdgeTable(self._train, self._types, self.vocabs)
+        return EdgeTable(self._rows, self._types, self.vocabs)
 
     @cached_property
     def _most(self) -> int:
@@ -120,19 +144,22 @@ class EdgeData(SplitTaskData):
     @cached_property
     def _is_rare(self) -> Tensor:
         """For each word number, whether only one training sentence has it: bool `[words]`."""
-        counts = Counter(number for graph in self._train for number in set(map(self.lexicon.word, graph.tokens)))
+        counts = Counter(
+            number for graph in (*self._train, *self._augmented) for number in set(map(self.lexicon.word, graph.tokens))
+        )
         return torch.tensor([counts[number] == 1 for number in range(self.lexicon.word_numbers)])
 
     @property
     def train_rows(self) -> int:
-        return len(self._train)
+        return len(self._rows)
 
     def train_sizes(self) -> Tensor:
         return self._table.sizes
 
     def identity(self) -> dict[str, Any]:
         about = {"name": self._data.name, "fingerprint": self._data.fingerprint, "train_rows": self.train_rows}
-        return {**about, "corpus": self._data.corpus} if self._data.corpus else about
+        corpus = {"corpus": self._data.corpus} if self._data.corpus else {}
+        return {**about, **corpus, **({"augmented_rows": len(self._augmented)} if self._augmented else {})}
 
     def notes(self) -> list[str]:
         notes = []
@@ -200,9 +227,16 @@ class EdgeData(SplitTaskData):
         found = predict_graphs(parser, model, self._types, table, device, progress)
         groups = [graph.group for graph in gold]
         text = self._data.text
-        if not text or text != parser.text:
-            return graph_scores(split, found, table, self.vocabs, groups)
         graphs = graphs_of(found, [graph.tokens for graph in gold], self.vocabs)
+        if not text or text != parser.text:
+            scores = graph_scores(split, found, table, self.vocabs, groups)
+            if self._data.scores is None:
+                return scores
+            more = self._data.scores(gold, list(graphs))
+            exact = {f"{split} exact match": scores.pop(split)}
+            return (
+                {split: next(iter(more.values()))} | {f"{split} {name}": more[name] for name in more} | exact | scores
+            )
         same = zip(map(parser.text_of, graphs), self._data.texts[split], strict=True)
         right = torch.tensor([said == wanted for said, wanted in same])
         return graph_scores(split, found, table, self.vocabs, groups, right)
