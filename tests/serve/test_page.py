@@ -29,7 +29,7 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
-WAIT = 20_000  # ms: other programs may run
+WAIT = 120_000  # ms: other programs may run
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,25 @@ def visit(page: Any, client: httpx.Client, address: str = "") -> None:
 
 def answer(page: Any, expected: str) -> None:
     playwright.expect(page.locator(".answer .said strong")).to_have_text(expected, timeout=WAIT)
+
+
+def settled(page: Any) -> None:
+    """Wait until no answer comes any more that would draw the people anew."""
+    playwright.expect(page.locator(".view.family")).to_have_attribute("aria-busy", "false", timeout=WAIT)
+
+
+def place(page: Any, name: str) -> tuple[float, float]:
+    """The middle of a person."""
+    settled(page)
+    box = page.locator(f'.person[data-name="{name}"]').bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def drag(page: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=8)
+    page.mouse.up()
 
 
 def tell(page: Any, text: str) -> None:
@@ -120,15 +139,12 @@ def test_tell_ask_change_and_remove(page: Any, client: httpx.Client) -> None:
 def test_draw_by_dragging_and_by_keyboard(page: Any, client: httpx.Client) -> None:
     visit(page, client, "#family?f=Ann~mother~Eve&q=Ann~Eve")
     page.get_by_role("button", name="Add a person").click()
-    eve, bob = (page.locator(f'.person[data-name="{name}"]').bounding_box() for name in ("Eve", "Bob"))
-    page.mouse.move(eve["x"] + eve["width"] / 2, eve["y"] + eve["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(bob["x"] + bob["width"] / 2, bob["y"] + bob["height"] / 2, steps=8)
-    page.mouse.up()
+    drag(page, place(page, "Eve"), place(page, "Bob"))
     dialog = page.get_by_role("dialog")
     playwright.expect(dialog.get_by_label("Who it is")).to_have_value("Bob")
     dialog.get_by_role("button", name="son", exact=True).click()
     answer(page, "brother")
+    settled(page)
     page.locator('.person[data-name="Bob"]').focus()  # the same without a mouse
     page.keyboard.press("Enter")
     dialog.get_by_label("Whose relative").select_option("Bob")
@@ -136,13 +152,10 @@ def test_draw_by_dragging_and_by_keyboard(page: Any, client: httpx.Client) -> No
     dialog.get_by_role("button", name="sister", exact=True).focus()
     page.keyboard.press("Enter")
     answer(page, "sister")
-    before = page.locator('.person[data-name="Bob"]').bounding_box()
-    page.mouse.move(before["x"] + 20, before["y"] + 10)
-    page.mouse.down()
-    page.mouse.move(before["x"] + 60, before["y"] + 90, steps=5)
-    page.mouse.up()
-    after = page.locator('.person[data-name="Bob"]').bounding_box()
-    assert abs(after["y"] - before["y"]) > 30, "a person dropped on an empty place stays there"
+    x, y = place(page, "Bob")
+    drag(page, (x, y), (x + 40, y + 80))
+    assert abs(place(page, "Bob")[1] - y) > 30, "a person dropped on an empty place stays there"
+
 
 
 def test_triangles_light_up_layer_by_layer(page: Any, client: httpx.Client) -> None:

@@ -25,6 +25,7 @@ from .options import ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from ..draw.arcs import ArcDiagram, GraphDiagram
+    from ..tasks.base import TaskModel
     from ..tasks.graphs.model import Parse
 
 DEFAULT_MODEL = "cogs-small"
@@ -164,7 +165,7 @@ def parse(
         _print(_written(answer, form, ascii_only), out)
         _remark(answer, "")
         _draw(answer, svg)
-        _save([answer], html)
+        _save(parser, [answer], html)
         return
     if typed:
         print("one sentence per line; Ctrl-D ends the input", file=sys.stderr)
@@ -184,7 +185,7 @@ def parse(
     if not count:
         example = 'edge-transformer parse "A cat ran ."'
         raise UserError(f"{name}: found no sentence; expected one per line, or one as an argument: {example}")
-    _save(saved, html)
+    _save(parser, saved, html)
 
 
 def _load(name: str, threads: int | None, tree: bool, trust: Iterable[str]) -> Parser:
@@ -312,12 +313,12 @@ def _draw(answer: Answer, path: Path | None) -> None:
     print(f"written: {path}", file=sys.stderr)  # standard output is for answers
 
 
-def _save(answers: Sequence[Answer], path: Path | None) -> None:
+def _save(parser: Parser, answers: Sequence[Answer], path: Path | None) -> None:
     if path is None:
         return
     from ..serve.document import write_parses
 
-    write_parses(path, [_plain(answer) for answer in answers])
+    write_parses(path, cast("TaskModel", parser), [_plain(answer) for answer in answers])
     print(f"written: {path}", file=sys.stderr)
 
 

@@ -46,9 +46,9 @@ def write_links(path: Path, model: TaskModel, explained: Sequence[dict[str, Any]
     write(path, "links", explained, describe_model(model))
 
 
-def write_parses(path: Path, parses: Sequence[dict[str, Any]]) -> None:
+def write_parses(path: Path, model: TaskModel, parses: Sequence[dict[str, Any]]) -> None:
     """Write the graphs of sentences."""
-    write(path, "sentences", parses, {})
+    write(path, "sentences", parses, describe_model(model))
 
 
 def write(path: Path, kind: str, items: Sequence[Any], model: dict[str, Any]) -> None:

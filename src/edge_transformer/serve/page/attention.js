@@ -10,7 +10,7 @@ export class Attention {
   constructor(family, source, changed, pairs = null) {
     Object.assign(this, { family, source, changed, pairs, edge: null, head: 0, layer: 1, found: null, chosen: null });
     this.canvas = h("div", { class: "canvas" });
-    this.people = new People(this.canvas, {}, "The triangles of one edge, the darker the more attention they get");
+    this.people = new People(this.canvas, family.speech, {}, "The triangles of one edge, the darker the more attention they get");
     this.layers = new Layers((value) => { this.layer = Math.max(1, value); this.draw(); this.changed(); });
     this.pick = h("div", { class: "asked-row" });
     this.heads = h("div", { class: "chips", role: "group", "aria-label": "Head" });
@@ -36,7 +36,7 @@ export class Attention {
     this.changed();
     if (!this.edge || !this.family.facts.length || !this.family.query) {
       this.found = null;
-      return this.complain("Tell a family first, in the view Family.");
+      return this.complain(`Tell a ${this.family.speech.isFamily ? "family" : "graph"} first, in the first view.`);
     }
     try {
       const { edges } = await this.source.attention(this.family.question(), this.edge);

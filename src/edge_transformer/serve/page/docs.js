@@ -5,15 +5,29 @@ import { choice, h } from "./dom.js";
 
 const host = document.getElementById("operations");
 
-function tryOut(path, names, example) {
+// A body that the model can answer; `usual` is that of the description, for families and sentences.
+function exampleOf(model, verb, usual) {
+  const { task, relations = [], node_labels: labels, node_features: ofNodes, edge_features: ofEdges, asks, first } = model;
+  if (task === "links") return verb === "missing" ? { inputs: [{ relation: relations[0] }], top: 10 } : { head: first, relation: relations[0] };
+  if (verb === "predict" && model.operations.includes("parse")) return "A cat ran .";
+  if (verb === "predict" && model.operations.includes("translate")) return "jump twice";
+  if (!asks || model.generations) return usual;
+  const numbers = ofEdges ? [Array(ofEdges).fill(0)] : [];
+  const edges = [["a", relations[0], "b", ...numbers], ["b", relations[relations.length - 1], "c", ...numbers]];
+  const node = { ...(labels ? { labels: [labels[0]] } : {}), ...(ofNodes ? { features: Array(ofNodes).fill(0) } : {}) };
+  const nodes = labels || ofNodes ? { nodes: { a: node, b: node, c: node } } : {};
+  return { ...nodes, edges, ...(asks === "pairs" ? { query: ["a", "c"] } : {}), ...(verb === "attention" ? { pairs: [["a", "c"]] } : {}) };
+}
+
+function tryOut(path, names, usual) {
   const out = h("pre", { tabindex: 0, hidden: true, "aria-live": "polite" });
   const verb = path.split("/").pop();
   const able = names.filter((model) => model.operations.includes(verb));
   if (!able.length) return h("p", { class: "muted" }, "No served model can do this.");
-  const model = choice(able.map(({ name }) => name), able[0].name, { "aria-label": "Model" });
   const body = h("textarea", { spellcheck: "false", "aria-label": "Body" });
-  const examples = { links: { head: "", relation: able[0].relations?.[0] || "" } };
-  body.value = JSON.stringify(examples[able[0].task] && verb !== "missing" ? examples[able[0].task] : example, null, 1);
+  const fill = (name) => { body.value = JSON.stringify(exampleOf(able.find((each) => each.name === name), verb, usual), null, 1); };
+  const model = choice(able.map(({ name }) => name), able[0].name, { "aria-label": "Model", onchange: () => fill(model.value) });
+  fill(able[0].name);
   const send = async () => {
     const token = sessionStorage.getItem("token");
     const found = await fetch(path.slice(1).replace("{name}", encodeURIComponent(model.value)), {
@@ -29,6 +43,9 @@ async function start() {
   try {
     const description = await get("openapi.json");
     const { models } = await get("v1/models");
+    for (const model of models.filter(({ task }) => task === "links")) {
+      [model.first] = (await get(`v1/models/${encodeURIComponent(model.name)}/nodes?limit=1`)).nodes;
+    }
     host.replaceChildren(h("p", {}, description.info.description));
     for (const [path, methods] of Object.entries(description.paths)) {
       for (const [method, said] of Object.entries(methods)) {

@@ -60,7 +60,10 @@ export class Links {
   async start() {
     if (this.head || this.tail || this.fixed) return this.update();
     const { nodes } = await this.source.nodes("");
-    return this.set({ head: nodes[0], relation: this.model.relations[0] });
+    // A question with an answer that is known already, so that the list shows both kinds.
+    const { facts } = await this.source.around(nodes[0]);
+    const [head, relation] = facts.find(([name]) => name === nodes[0]) || [nodes[0], this.model.relations[0]];
+    return this.set({ head, relation });
   }
 
   complain(message) {
@@ -130,10 +133,12 @@ export class Links {
   }
 
   showWhy(found) {
-    const stands = ({ probability, ranks }) => `${percent(probability)}, ${ranks.length > 1 ? `tail number ${ranks[0]}, head number ${ranks[1]}` : `number ${ranks[0]}`}`;
+    const places = ({ ranks }) => (ranks.length > 1 ? `number ${ranks[0]} of the tails, number ${ranks[1]} of the heads` : `number ${ranks[0]}`);
+    const stands = (each) => `${percent(each.probability)}, ${places(each)}`;
+    const mean = found.ranks.length > 1 ? " The chance is the geometric mean of that of the tail among all tails and of the head among all heads." : "";
     this.why.replaceChildren(
       h("p", { class: "said" }, h("strong", {}, linkText(found)), h("span", { class: "chance" }, percent(found.probability)), found.known ? h("span", { class: "tag" }, "known") : null),
-      h("p", { class: "muted" }, `${found.known ? "Without this fact itself: " : ""}${stands(found)}.`),
+      h("p", { class: "muted" }, `${found.known ? `Without this fact itself ${stands(found)}` : capital(places(found))}, where known answers do not count.${mean}`),
       found.note ? h("p", { class: "note" }, found.note) : "",
       ...found.reasons.map((reason, number) => h("figure", { class: "reason" }, h("div", { class: "lane" }, lane(found, reason)),
         h("figcaption", {}, `${number ? "and " : ""}because ${reason.facts.map((fact) => linkText({ head: fact[0], relation: fact[1], tail: fact[2] })).join(" and ")}; without ${reason.facts.length > 1 ? "these" : "it"} ${stands(reason.without)}`))),
@@ -154,6 +159,7 @@ export class Links {
 }
 
 export const linkText = ({ head, relation, tail }) => `(${head}, ${relation}, ${tail})`;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const cut = (name) => (name.length > 20 ? `${name.slice(0, 19)}…` : name);
 
 // The facts of a reason as a lane of nodes from head to tail.

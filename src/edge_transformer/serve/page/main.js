@@ -8,8 +8,9 @@ import { Family } from "./family.js";
 import { Links } from "./links.js";
 import { Sentence } from "./sentence.js";
 
+const isGraph = (model) => model.task === "relations" && model.asks === "pairs";
 const VIEWS = [
-  ["family", "Family", (model) => model.task === "relations" && model.asks === "pairs"],
+  ["family", "Family", isGraph],
   ["sentence", "Sentence", (model) => model.operations.includes("parse")],
   ["attention", "Attention", (model) => model.operations.includes("attention")],
   ["links", "Knowledge graph", (model) => model.task === "links"],
@@ -52,7 +53,7 @@ function viewOf(name, model) {
     const source = sourceOf(model, key);
     const make = {
       family: () => new Family(model, source, changed),
-      sentence: () => new Sentence(source, changed),
+      sentence: () => new Sentence(model, source, changed),
       attention: () => new Attention(viewOf("family", model), source, changed),
       links: () => new Links(model, source, changed),
     };
@@ -66,8 +67,10 @@ async function show(name, state = {}) {
   const fitting = fits(name);
   for (const tab of tabs.children) tab.setAttribute("aria-selected", String(tab.dataset.view === name));
   for (const tab of tabs.children) tab.tabIndex = tab.dataset.view === name ? 0 : -1;
-  const model = fitting.find((each) => each.name === (state.model || chosen[name])) || fitting[0];
+  const wanted = state.model || (name === "attention" && chosen.family) || chosen[name];
+  const model = fitting.find((each) => each.name === wanted) || fitting[0];
   chosen[name] = model.name;
+  if (name === "attention" && wanted === model.name) chosen.family = wanted;
   picker.replaceChildren(fitting.length > 1
     ? h("label", {}, "Model ", choice(fitting.map((each) => each.name), model.name, { onchange: (event) => show(name, { model: event.target.value }) })) : h("span", {}, "Model ", h("strong", {}, model.name)));
   const view = viewOf(name, model);
@@ -87,9 +90,14 @@ async function show(name, state = {}) {
   return view.update();
 }
 
+function nameOfGraphs() {
+  const families = models.filter(isGraph).map((model) => Boolean(model.generations));
+  return families.every(Boolean) ? "Family" : families.some(Boolean) ? "Family, graph" : "Graph";
+}
+
 function makeTabs() {
   const able = VIEWS.filter(([name]) => fits(name).length);
-  tabs.replaceChildren(...able.map(([name, text]) => h("button", { type: "button", role: "tab", id: `tab-${name}`, "data-view": name, "aria-controls": "views", onclick: () => show(name) }, text)));
+  tabs.replaceChildren(...able.map(([name, text]) => h("button", { type: "button", role: "tab", id: `tab-${name}`, "data-view": name, "aria-controls": "views", onclick: () => show(name) }, name === "family" ? nameOfGraphs() : text)));
   tabs.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
@@ -125,7 +133,10 @@ async function start() {
   }
   say("", "");
   const able = makeTabs();
-  if (!able.length) return say("None of the served models has a view; the API answers for them.", "bad");
+  if (!able.length) {
+    const said = models.map(({ name, task }) => `${name} (${task})`).join(", ");
+    return host.replaceChildren(h("p", { class: "card" }, `No view fits ${said}; ask over HTTP: `, h("a", { href: "docs" }, "the API"), "."));
+  }
   const state = address.read();
   return show(able.includes(state.view) ? state.view : able[0], state);
 }

@@ -1,7 +1,7 @@
 // A labelled graph on a polygon: told edges along its sides, composed ones across it, so that a proof is a triangulation.
 
 import { s, textWidth } from "./dom.js";
-import { claimText, endsOf, stepText, stepsOf } from "./words.js";
+import { endsOf, stepsOf } from "./words.js";
 
 const NAME_FONT = "600 14px system-ui, sans-serif";
 const LABEL_FONT = "12.5px system-ui, sans-serif";
@@ -57,13 +57,7 @@ export function places(line, width, height, moved = {}, rotate = 0) {
   const widest = Math.max(0, ...line.map((name) => textWidth(short(name), NAME_FONT))) / 2 + 16;
   const across = Math.max(40, width / 2 - Math.min(widest + 6, width * 0.3));
   const up = height / 2 - 42;
-  // Many people on a narrow screen stand on a rounded box instead, which has more room at its ends.
-  const square = (value) => (width < 520 && line.length > 5 ? Math.sign(value) * Math.abs(value) ** 0.6 : value);
-  const corners = line.map((_, number) => {
-    const gap = (2 * Math.PI) / line.length;
-    const angle = Math.PI * 1.5 - gap / 2 - gap * (number - rotate);
-    return { x: square(Math.cos(angle)), y: -square(Math.sin(angle)) };
-  });
+  const corners = width < 520 && line.length > 5 ? apart(line.length, rotate, across, up) : polygon(line.length, rotate);
   // Stretched to the whole height: a polygon with a flat side does not fill its circle.
   const [top, bottom] = [Math.min(...corners.map(({ y }) => y)), Math.max(...corners.map(({ y }) => y))];
   line.forEach((name, number) => {
@@ -78,6 +72,33 @@ export function places(line, width, height, moved = {}, rotate = 0) {
     }
   });
   return found;
+}
+
+function polygon(count, rotate) {
+  const gap = (2 * Math.PI) / count;
+  return Array.from({ length: count }, (_, number) => {
+    const angle = Math.PI * 1.5 - gap / 2 - gap * (number - rotate);
+    return { x: Math.cos(angle), y: -Math.sin(angle) };
+  });
+}
+
+// Many people on a narrow screen stand on a rounded box, equally far apart along it, from the bottom clockwise.
+function apart(count, rotate, across, up) {
+  const bent = (value) => Math.sign(value) * Math.abs(value) ** 0.75;
+  const curve = Array.from({ length: 721 }, (_, step) => {
+    const angle = Math.PI * (1.5 - step / 360);
+    return { x: bent(Math.cos(angle)), y: -bent(Math.sin(angle)) };
+  });
+  const along = [0];
+  for (let step = 1; step < curve.length; step += 1) {
+    along.push(along[step - 1] + Math.hypot(across * (curve[step].x - curve[step - 1].x), up * (curve[step].y - curve[step - 1].y)));
+  }
+  const whole = along[along.length - 1];
+  return Array.from({ length: count }, (_, number) => {
+    const part = (number - rotate + 0.5) / count;
+    const wanted = (part - Math.floor(part)) * whole;
+    return curve[along.findIndex((length) => length >= wanted)];
+  });
 }
 
 export const short = (name) => (name.length > 16 ? `${name.slice(0, 15)}…` : name);
@@ -99,10 +120,10 @@ const colourOf = (layer) => `layer-${((layer - 1) % 8) + 1}`;
 
 export class People {
   // handlers: step(claim or null), edge(fact), person(name), relate(from, to), move(name, x, y), add(x, y)
-  constructor(host, handlers = {}, label = "The family, and the triangles behind the answer") {
-    this.host = host;
-    this.handlers = handlers;
-    this.svg = s("svg", { class: "people", role: "group", "aria-label": label });
+  constructor(host, speech, handlers = {}, label = "") {
+    Object.assign(this, { host, speech, handlers });
+    const usual = `The ${speech.isFamily ? "family" : "graph"}, and the triangles behind the answer`;
+    this.svg = s("svg", { class: "people", role: "group", "aria-label": label || usual });
     host.replaceChildren(this.svg);
     this.state = null;
     new ResizeObserver(() => this.state && this.draw(this.state)).observe(host);
@@ -122,7 +143,7 @@ export class People {
     const width = Math.max(260, Math.round(this.host.clientWidth));
     const line = order(state.people, state.facts, state.walk || [], state.query);
     this.narrow = width < 520;
-    const height = Math.round(this.narrow ? Math.max(Math.min(width * 1.12, 460), Math.min(58 * line.length, 900)) : Math.min(Math.max(width * 0.62, 340), 560));
+    const height = !line.length ? 200 : Math.round(this.narrow ? Math.max(Math.min(width * 1.12, 460), Math.min(58 * line.length, 900)) : Math.min(Math.max(width * 0.62, 340), 560));
     this.size = [width, height];
     // Turned so that the question is at the bottom, also where others stand between its ends.
     const span = state.query ? line.indexOf(state.query[1]) + line.indexOf(state.query[0]) - (line.length - 1) : 0;
@@ -140,6 +161,7 @@ export class People {
       s("g", { class: "composed" }, state.attention ? [] : steps.filter((step) => step !== state.proof || !this.asked(state)).map((step) => this.composed(step, state))),
       this.asked(state) && !state.attention ? this.question(state, composed) : null || "",
       s("g", {}, line.map((name) => this.person(name, state))),
+      line.length || !this.handlers.add ? "" : s("text", { class: "empty", x: width / 2, y: height / 2 }, `Double-click to add a ${this.speech.node}, or tell a relation`),
     );
     if (focused) this.svg.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
@@ -160,7 +182,8 @@ export class People {
     const path = start === end
       ? `M${a.x - 12},${a.y - 16}C${a.x - 44},${a.y - 66} ${a.x + 44},${a.y - 66} ${a.x + 12},${a.y - 20}`
       : `M${first.x},${first.y}Q${turn.x},${turn.y} ${last.x},${last.y}`;
-    const at = start === end ? { x: a.x, y: a.y - 54 } : { x: middle.x + normal.x * by, y: middle.y + normal.y * by };
+    // The middle of what is seen of it: boxes of names hide the ends.
+    const at = start === end ? { x: a.x, y: a.y - 54 } : { x: (first.x + last.x) / 2 + normal.x * by, y: (first.y + last.y) / 2 + normal.y * by };
     return { path, at, normal };
   }
 
@@ -179,7 +202,7 @@ export class People {
     const y = Math.min(Math.max(at.y + (out.y / length) * (by * 0.7 + 4), 14), height - 8);
     const { edge } = this.handlers;
     return s("g", { class: `edge${state.attention ? " faint" : ""}${edge ? " can" : ""}`, onclick: edge && (() => edge(fact)) },
-      s("title", {}, `${start}’s ${relation} is ${end}`),
+      s("title", {}, this.speech.fact(fact)),
       s("path", { class: "hit", d: path }), s("path", { class: "line", d: path, "marker-end": `url(#head-${state.attention ? "faint" : "told"})` }),
       label(x, y, relation));
   }
@@ -194,7 +217,7 @@ export class People {
     const say = (claim) => () => this.handlers.step?.(claim);
     return s("polygon", {
       class: `face ${colourOf(step.layer)} ${when}${focus ? " focus" : ""}`, points, tabindex: when === "later" ? null : 0, role: "img",
-      "aria-label": `Layer ${step.layer}: ${stepText(step)}`, "data-key": `face ${step.layer} ${step.edge.join(" ")}`,
+      "aria-label": `Layer ${step.layer}: ${this.speech.step(step)}`, "data-key": `face ${step.layer} ${step.edge.join(" ")}`,
       onpointerenter: say(step), onpointerleave: say(null), onfocus: say(step), onblur: say(null), onclick: say(step),
     });
   }
@@ -248,7 +271,7 @@ export class People {
     const weight = state.attention ? state.attention.weights[state.attention.pivots.indexOf(name)] : null;
     const node = s("g", {
       class: `person${asked ? " asked" : ""}${person ? " can" : ""}`, transform: `translate(${at.x},${at.y})`, "data-key": `person ${name}`, "data-name": name,
-      tabindex: person ? 0 : null, role: person ? "button" : null, "aria-label": person ? `${name}: relate to somebody` : null,
+      tabindex: person ? 0 : null, role: person ? "button" : null, "aria-label": person ? `${name}: relate to another ${this.speech.node}` : null,
       onkeydown: person && ((event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
@@ -313,6 +336,3 @@ function label(x, y, text, font = LABEL_FONT) {
   const width = textWidth(text, font) + 10;
   return s("g", { class: "label" }, s("rect", { x: x - width / 2, y: y - 13, width, height: 18, rx: 6 }), s("text", { x, y }, text));
 }
-
-export const captionOf = (claim) => `${stepText(claim)} (layer ${claim.layer}, strength ${claim.strength.toFixed(2)}, attention ${claim.weight.toFixed(2)})`;
-export const claimTitle = claimText;

@@ -28,7 +28,7 @@ function families() {
     await family.update();
     await attention.update();
   };
-  const text = ({ question, explain }) => `${question.query[0]}’s ${explain.answer} is ${question.query[1]}`;
+  const text = ({ question, explain }) => family.speech.fact([question.query[0], explain.answer, question.query[1]]);
   const list = items.length > 1 ? h("div", { class: "card" }, h("div", { class: "chips" }, items.map((item) => h("button", { type: "button", onclick: () => show(item) }, text(item))))) : null;
   host.replaceChildren(h("div", { class: "view" }, list, family.element, h("h2", {}, "Attention"), attention.element));
   return show(items[0]);
@@ -36,7 +36,7 @@ function families() {
 
 function sentences() {
   const byText = new Map(items.map((parse) => [parse.tokens.join(" "), parse]));
-  const view = new Sentence({ parse: async (text) => byText.get(text) }, nothing, [...byText.keys()], true);
+  const view = new Sentence(model, { parse: async (text) => byText.get(text) }, nothing, [...byText.keys()], true);
   host.replaceChildren(view.element);
   return view.update();
 }

@@ -40,12 +40,18 @@ export function formParts(form, tokens) {
   return joined;
 }
 
+// Words of another text, such as a query: those that stand in the sentence speak of it.
+export function textParts(text, tokens) {
+  return text.split(/\s+/).map((word) => ({ text: word, token: tokens.indexOf(word) >= 0 ? tokens.indexOf(word) : null }));
+}
+
 export class Sentence {
-  // source: parse(text); `fixed` sentences are chosen from `texts`.
-  constructor(source, changed, texts = SENTENCES, fixed = false) {
-    Object.assign(this, { source, changed, text: texts[0], parse: null });
+  // source: parse(text); model.text: what is rebuilt from its graphs, if anything; `fixed` sentences are chosen from `texts`.
+  constructor(model, source, changed, texts = SENTENCES, fixed = false) {
+    Object.assign(this, { model, source, changed, text: texts[0], parse: null });
     this.drawing = h("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "The graph of the sentence" });
     this.form = h("p", { class: "form" });
+    this.tags = h("p", { class: "tags", hidden: true });
     this.remark = h("p", { class: "note", hidden: true });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.said = h("span", { class: "muted", role: "status" });
@@ -55,13 +61,14 @@ export class Sentence {
       this.text = this.input.value;
       ask();
     };
-    const examples = h("div", { class: "chips wide", role: "group", "aria-label": fixed ? "Sentences" : "Examples" }, texts.map((text) =>
+    const known = fixed || model.text?.field === "logical_form"; // other models were trained on other words
+    const examples = h("div", { class: "chips wide", role: "group", "aria-label": fixed ? "Sentences" : "Examples", hidden: !known }, texts.map((text) =>
       h("button", { type: "button", onclick: () => this.set(text) }, text)));
     const copies = h("div", { class: "row" }, ["SVG", "PNG", "JSON"].map((kind) => h("button", { type: "button", class: "quiet", onclick: () => this.copy(kind) }, `Copy ${kind}`)), this.said);
     this.element = h("section", { class: "view sentence", "aria-label": "Sentence" },
       fixed && texts.length < 2 ? null : h("div", { class: "card ask" }, fixed ? null : [h("label", { for: "sentence" }, "A sentence, words with spaces between them"), this.input], examples, this.problem),
-      h("div", { class: "card" }, this.drawing, this.remark, copies),
-      h("div", { class: "card form-card" }, h("h2", {}, "Logical form"), this.form));
+      h("div", { class: `card${model.text ? "" : " wide"}` }, this.drawing, this.tags, this.remark, copies),
+      model.text ? h("div", { class: "card" }, h("h2", {}, model.text.title), this.form) : null);
     this.chips = examples;
   }
 
@@ -100,16 +107,23 @@ export class Sentence {
   }
 
   draw() {
-    const { tokens, logical_form: form, unknown = [] } = this.parse;
+    const { tokens, sentence = {}, unknown = [] } = this.parse;
     this.svg = drawArcs(this.parse, (touched) => this.touch(touched));
     this.drawing.replaceChildren(this.svg);
+    this.tags.hidden = !Object.keys(sentence).length;
+    this.tags.replaceChildren(...Object.entries(sentence).map(([name, label]) => h("span", { class: "tag" }, `${name}: ${label || "none"}`)));
     this.remark.hidden = !unknown.length;
     this.remark.replaceChildren(h("strong", {}, "Never seen in training, so a guess: "), unknown.join(", "));
-    this.element.querySelector(".form-card").hidden = form === undefined;
-    this.form.replaceChildren(...(form ? formParts(form, tokens).flatMap(({ text, token }) => [
-      token === null ? h("span", { class: "sign" }, text)
-        : h("span", { class: "part", "data-token": token, onpointerenter: () => this.touch([token]), onpointerleave: () => this.touch([]) }, text), " "])
-      : [h("span", { class: "muted" }, "No logical form has this graph.")]));
+    if (this.model.text) this.drawForm(this.parse[this.model.text.field], tokens);
+  }
+
+  drawForm(text, tokens) {
+    const { field, title } = this.model.text;
+    const parts = field === "logical_form" ? formParts : textParts;
+    this.form.replaceChildren(...(text ? parts(text, tokens).flatMap(({ text: word, token }) => [
+      token === null ? h("span", { class: "sign" }, word)
+        : h("span", { class: "part", "data-token": token, onpointerenter: () => this.touch([token]), onpointerleave: () => this.touch([]) }, word), " "])
+      : [h("span", { class: "muted" }, `No ${title} has this graph.`)]));
   }
 
   touch(tokens) {

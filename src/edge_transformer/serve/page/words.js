@@ -1,11 +1,13 @@
-// Sentences about relations: reading what a person types, and saying what the model found.
+// Sentences about relations: reading what a person types, and saying what the model found. Of families these are
+// English, of other graphs arrows.
 
 const plain = (text) => text.trim().replace(/\s+/g, " ").replace(/[.!]+$/, "").trim();
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const possessive = "(?:['’]s|s['’]|['’])";
 
-// "Ann's mother is Eve", "Eve is Ann's mother", "Eve is the mother of Ann", "Ann mother Eve" -> ["Ann", "mother", "Eve"].
-export function readFact(text, relations) {
+// "Ann's mother is Eve", "Eve is Ann's mother", "Eve is the mother of Ann", "Ann mother Eve" -> ["Ann", "mother", "Eve"];
+// of other graphs also "the box left of the vase" and "box -left of-> vase".
+export function readFact(text, relations, isFamily = true) {
   const said = plain(text);
   const names = [...relations].sort((a, b) => b.length - a.length).map(escaped).join("|");
   const forms = [
@@ -13,6 +15,7 @@ export function readFact(text, relations) {
     [`^(.+?) is (.+?)${possessive} (${names})$`, 2, 3, 1],
     [`^(.+?) is (?:the |a |an )?(${names}) of (.+)$`, 3, 2, 1],
     [`^(\\S+) (${names}) (\\S+)$`, 1, 2, 3],
+    ...(isFamily ? [] : [[`^(.+?) (?:[-–]+ ?)?(${names})(?: ?[-–]*[>→])? (.+)$`, 1, 2, 3]]),
   ];
   for (const [form, start, relation, end] of forms) {
     const found = new RegExp(form, "i").exec(said);
@@ -31,10 +34,18 @@ export function readQuestion(text) {
 }
 
 export const owner = (name) => `${name}’s`;
-export const factText = ([start, relation, end]) => `${owner(start)} ${relation} is ${end}`;
+const ofFamily = ([start, relation, end]) => `${owner(start)} ${relation} is ${end}`;
+const ofGraph = ([start, relation, end]) => `${start} –${relation}→ ${end}`;
 
-export const isTold = (claim) => claim.told;
-export const claimText = (claim) => factText(claim.edge);
+// How the view of a model speaks: what a told edge, a claim and a step of a proof say.
+export function speechOf(model) {
+  const isFamily = Boolean(model.generations);
+  const fact = isFamily ? ofFamily : ofGraph;
+  const claim = (found) => fact(found.edge);
+  const step = (found) => `${claim(found)}, because ${found.because.map(claim).join(" and ")}`;
+  const caption = (found) => `${step(found)} (layer ${found.layer}, strength ${found.strength.toFixed(2)}, attention ${found.weight.toFixed(2)})`;
+  return { isFamily, fact, claim, step, caption, node: isFamily ? "person" : "node", nodes: isFamily ? "people" : "nodes" };
+}
 
 // The composed claims of a proof, the deepest first, each with what it rests on.
 export function stepsOf(proof) {
@@ -46,10 +57,6 @@ export function stepsOf(proof) {
   };
   walk(proof);
   return found.sort((a, b) => a.layer - b.layer);
-}
-
-export function stepText(claim) {
-  return `${claimText(claim)}, because ${claim.because.map(claimText).join(" and ")}`;
 }
 
 // The ends of a claim in the direction of the proof; a told edge may be used against its direction.
