@@ -6,6 +6,9 @@ machine; `--cores 1` gives the server one core, and the clients the others.
     python benchmarks/serve.py speed --seconds 10 --json benchmarks/serve.json
     python benchmarks/serve.py endure --minutes 10 --json benchmarks/serve.json
     python benchmarks/serve.py fuzz --bodies 100000 --json benchmarks/serve.json
+    python benchmarks/serve.py page --json benchmarks/serve.json
+
+The last one needs Playwright and a Chromium.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -76,9 +80,13 @@ def server(cores: int, *options: str) -> Iterator[Running]:
         yield Running(process, int(line.split()[0].rsplit(":", 1)[1]))
     finally:
         process.terminate()
-        code = process.wait(60)
-        if code:
-            print(f"the server ended with {code}", file=sys.stderr)
+        try:
+            code: int | None = process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = None
+        if code != 0:
+            print(f"the server {'did not end' if code is None else f'ended with {code}'}", file=sys.stderr)
 
 
 # --- a small HTTP client: one that takes less time than the server ----------------------------------------------------
@@ -334,6 +342,8 @@ def fuzz(arguments: argparse.Namespace) -> dict[str, Any]:
                 found = await client.post(f"/v1/models/{model}/{verb}", content=body, headers=headers)
                 slowest = max(slowest, time.perf_counter() - started)
                 statuses[f"{found.status_code}"] += 1
+                if sum(statuses.values()) % 10_000 == 0:
+                    print(sum(statuses.values()), dict(statuses), flush=True)
                 found.json()
                 if found.status_code == 500 or b"its log says why" in found.content:
                     bad.append(f"{verb} {body!r}")
@@ -350,9 +360,77 @@ def fuzz(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**found, "failed": len(bad)}
 
 
+# --- the page in a browser --------------------------------------------------------------------------------------------
+
+LOADS, CHANGES = 15, 20
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+# When the first answer is drawn, in milliseconds from the beginning of the visit.
+WATCH = """new MutationObserver((_, seen) => {
+  if (!document.querySelector(".answer .said")) return;
+  window.answered = performance.now();
+  seen.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+LOADED = """() => {
+  const [visit] = performance.getEntriesByType("navigation");
+  const files = [visit, ...performance.getEntriesByType("resource")];
+  const bytes = files.reduce((sum, each) => sum + each.transferSize, 0);
+  return { load: visit.loadEventEnd, answer: window.answered, bytes };
+}"""
+# From a click that removes the last told edge to the new answer, and to its proof.
+REMOVE = """() => new Promise((done) => {
+  const [view, start] = [document.querySelector(".view.family"), performance.now()];
+  let answer = 0;
+  new MutationObserver((_, seen) => {
+    answer ||= document.querySelector(".answer .said") !== before ? performance.now() - start : 0;
+    if (!answer || view.getAttribute("aria-busy") === "true") return;
+    seen.disconnect();
+    done([answer, performance.now() - start]);
+  }).observe(view, { childList: true, subtree: true, attributes: true });
+  const before = document.querySelector(".answer .said");
+  [...document.querySelectorAll(".facts .cross")].at(-1).click();
+})"""
+
+
+def page(arguments: argparse.Namespace) -> dict[str, Any]:
+    """A visit without a cache, and how soon the answer follows where a told edge is removed."""
+    from playwright.sync_api import sync_playwright
+
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    visits: list[dict[str, float]] = []
+    changes: list[list[float]] = []
+    with server(arguments.cores) as running, sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=browser, args=FLAGS)
+        for _ in range(1 + LOADS):
+            context = opened.new_context(viewport={"width": 1280, "height": 900})
+            tab = context.new_page()
+            tab.add_init_script(WATCH)
+            tab.goto(f"http://127.0.0.1:{running.port}/")
+            tab.wait_for_function("window.answered && performance.getEntriesByType('navigation')[0].loadEventEnd")
+            visits.append(tab.evaluate(LOADED))
+            context.close()
+        tab = opened.new_page()
+        tab.goto(f"http://127.0.0.1:{running.port}/")
+        for _ in range(1 + CHANGES):
+            tab.get_by_role("button", name="Example of 6 relations").click()
+            tab.wait_for_function("document.querySelector('.view.family').ariaBusy === 'false'")
+            changes.append(tab.evaluate(REMOVE))
+        opened.close()
+    del visits[0], changes[0]  # the first ones warm the server
+    found: dict[str, Any] = {"visits": LOADS, "bytes": round(visits[0]["bytes"]), "changes": CHANGES}
+    for name, values in {
+        "load_ms": [each["load"] for each in visits],
+        "first_answer_ms": [each["answer"] for each in visits],
+        "answer_after_change_ms": [answer for answer, _ in changes],
+        "proof_after_change_ms": [proof for _, proof in changes],
+    }.items():
+        found[name] = {"median": round(statistics.median(values), 1), "most": round(max(values), 1)}
+    print(found)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("mode", choices=("speed", "endure", "fuzz"))
+    parser.add_argument("mode", choices=("speed", "endure", "fuzz", "page"))
     parser.add_argument("--cores", type=int, default=1, help="cores, and threads, of the server")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement of speed")
     parser.add_argument("--minutes", type=float, default=10, help="of endure")
@@ -360,7 +438,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of fuzz")
     parser.add_argument("--json", type=Path, help="write the numbers to this file, beside those of other modes")
     arguments = parser.parse_args()
-    found = {"speed": speed, "endure": endure, "fuzz": fuzz}[arguments.mode](arguments)
+    found = {"speed": speed, "endure": endure, "fuzz": fuzz, "page": page}[arguments.mode](arguments)
     if arguments.json:
         before = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
         write_json(arguments.json, {**before, arguments.mode: {"machine": to_dict(describe()), **found}})

@@ -17,6 +17,7 @@ import pytest
 import edge_transformer as et
 from command_line import run
 from documents import blocks
+from edge_cases import edge_rows
 from edge_transformer.serve.app import Server
 from edge_transformer.serve.guard import LOOPBACK, Safety
 from edge_transformer.serve.limits import Limits
@@ -36,10 +37,11 @@ CHAIN = {
 def models() -> dict[str, Any]:
     found: dict[str, Any] = {name: et.load(name) for name in bundled_models()}
     found["ring"] = link_model()
-    for task in ("trees", "seq2seq", "graph-labels"):
+    for task in ("trees", "seq2seq", "node-labels", "graph-labels"):
         case = CASES[task]
         settings = {**TINY, **case.settings, "epochs": 1}
         found[task] = et.train(task, {"train": case.rows}, progress=False, threads=1, **settings)
+    found["semantic"] = et.train("graphs", {"train": edge_rows(8, seed=1)}, progress=False, threads=1, **TINY)
     return found
 
 
@@ -87,7 +89,7 @@ def test_a_parse_is_that_of_the_command_line(client: httpx.Client, sentence: Any
 
 
 def test_trees_labels_and_translations(client: httpx.Client, models: dict[str, Any]) -> None:
-    for name, verb in (("trees", "parse"), ("seq2seq", "predict"), ("graph-labels", "predict")):
+    for name, verb in (("trees", "parse"), *((name, "predict") for name in ("seq2seq", "node-labels", "graph-labels"))):
         questions = CASES[name].questions()
         found = ask(client, name, verb, {"inputs": questions}).json()["answers"]
         assert found == models[name].predict(questions)
@@ -97,6 +99,30 @@ def test_trees_labels_and_translations(client: httpx.Client, models: dict[str, A
     assert [each["target"] for each in first["candidates"]] == [each.text for each in best]
     assert second["id"] == 3
     assert len(second["candidates"]) == 2
+
+
+def test_graphs_with_several_edges_a_token(client: httpx.Client, models: dict[str, Any]) -> None:
+    sentences = ["Ann saw the dog .", {"tokens": ["Zoe", "ran"], "id": 4}]
+    found = ask(client, "semantic", "parse", {"inputs": sentences}).json()["answers"]
+    assert found == models["semantic"].predict(sentences)
+    assert found[1]["id"] == 4
+    said = client.get("/v1/models/semantic").json()
+    assert (said["edges"], said["own"]) == (["agent", "theme"], ["past", "root"])
+    assert (said["columns"], said["sentence"]) == ({"kind": ["", "N", "V"]}, {"asks": ["no", "yes"]})
+    assert "text" not in said
+    assert client.get("/v1/models/cogs-small").json()["text"] == {"field": "logical_form", "title": "logical form"}
+
+
+def test_several_questions_about_one_graph(client: httpx.Client, models: dict[str, Any]) -> None:
+    several = {**CHAIN, "query": [["Ann", "Tom"], ["Ann", "Bob"]]}
+    found = ask(client, "clutrr-small", "predict", several).json()
+    assert [each["query"] for each in found["answers"]] == several["query"]
+    assert [found] == models["clutrr-small"].predict([several])
+    assert len(ask(client, "clutrr-small", "predict", {**CHAIN, "query": "all"}).json()["answers"]) == 20
+    status, said = refusal(ask(client, "clutrr-small", "explain", {**CHAIN, "query": pairs}))
+    assert (status, "query" in said) == (422, True)
+    said = client.get("/v1/models/graph-labels").json()
+    assert (said["asks"], said["node_labels"], said["edge_features"]) == ("graph", ["C", "O", "end"], 1)
 
 
 def test_links_are_ranked_explained_and_listed(client: httpx.Client, models: dict[str, Any]) -> None:

@@ -15,10 +15,14 @@ import pytest
 
 import edge_transformer as et
 from command_line import run
+from edge_cases import edge_rows, random_sentence_graphs
+from edge_transformer.data.graphs.edges import SentenceGraph
+from edge_transformer.draw.arcs import diagram_of_edges
 from edge_transformer.serve.guard import Safety
 from edge_transformer.tasks.base import bundled_models
 from link_cases import link_model
 from served import free_port, serving
+from task_rows import CASES, TINY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -30,11 +34,22 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 WAIT = 120_000  # ms: other programs may run
+playwright.expect.set_options(timeout=WAIT)
+STAFF = [
+    {"edges": [["a", "leads", "b"], ["b", second, "c"]], "query": ["a", "c"], "target": target}
+    for second, target in (("leads", "far"), ("sits with", "near")) * 6
+]
 
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    return {**{name: et.load(name) for name in bundled_models()}, "ring": link_model()}
+    tiny: Any = {**TINY, "progress": False, "threads": 1}
+    return {
+        **{name: et.load(name) for name in bundled_models()},
+        "ring": link_model(),
+        "staff": et.train("relations", {"train": STAFF}, **tiny),
+        "semantic": et.train("graphs", {"train": edge_rows(20, seed=1)}, **tiny),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +84,12 @@ def visit(page: Any, client: httpx.Client, address: str = "") -> None:
 
 
 def answer(page: Any, expected: str) -> None:
-    playwright.expect(page.locator(".answer .said strong")).to_have_text(expected, timeout=WAIT)
+    playwright.expect(page.locator(".answer .said strong")).to_have_text(expected)
 
 
 def settled(page: Any) -> None:
     """Wait until no answer comes any more that would draw the people anew."""
-    playwright.expect(page.locator(".view.family")).to_have_attribute("aria-busy", "false", timeout=WAIT)
+    playwright.expect(page.locator(".view.family")).to_have_attribute("aria-busy", "false")
 
 
 def place(page: Any, name: str) -> tuple[float, float]:
@@ -157,7 +172,6 @@ def test_draw_by_dragging_and_by_keyboard(page: Any, client: httpx.Client) -> No
     assert abs(place(page, "Bob")[1] - y) > 30, "a person dropped on an empty place stays there"
 
 
-
 def test_triangles_light_up_layer_by_layer(page: Any, client: httpx.Client) -> None:
     visit(page, client)
     answer(page, "grandson")
@@ -219,6 +233,53 @@ def test_a_sentence_grows_as_one_types(page: Any, client: httpx.Client) -> None:
     playwright.expect(page.get_by_role("alert").first).to_contain_text("at most 128")
 
 
+def test_a_sentence_graph_has_arcs_above_and_below(page: Any, client: httpx.Client) -> None:
+    """They are on the sides on which the terminal and SVG files have them."""
+    words = ("The", "cat", "that", "Emma", "saw", "slept", ".")
+    above = [(1, 0, "det"), (1, 2, "ref"), (4, 3, "nsubj"), (1, 4, "acl"), (5, 1, "nsubj"), (5, 5, "root")]
+    graphs = [SentenceGraph(words, (*above, (4, 1, "obj"))), *random_sentence_graphs(30, seed=3)]
+    visit(page, client, "#sentence?model=semantic&text=the+dog+ran+.")
+    playwright.expect(page.locator(".arcs .token")).to_have_count(4)
+    playwright.expect(page.locator(".tags")).to_contain_text("asks: ")
+    page.evaluate("import('./page/arcs.js').then((found) => { window.arcs = found; })")
+    for graph in graphs:
+        expected = diagram_of_edges(graph)
+        found = page.evaluate("(parse) => window.arcs.diagramOf(parse)", graph.to_json())
+        for side in ("above", "below"):
+            arcs = sorted((arc["parent"], arc["child"], arc["label"]) for arc in found[side])
+            assert arcs == [tuple(arc) for arc in getattr(expected, side)], graph
+        assert [tuple(row) for row in found["notes"] if any(row)] == [row for row in expected.notes if any(row)]
+        drawn = page.evaluate("(parse) => window.arcs.drawArcs(parse).outerHTML", graph.to_json())
+        assert "NaN" not in drawn
+        assert drawn.count('class="arc"') == len(expected.above) + len(expected.below)
+
+
+def test_other_graphs_than_families(page: Any, client: httpx.Client) -> None:
+    visit(page, client, "#family?model=staff")
+    playwright.expect(page.locator(".answer")).to_contain_text("between two nodes")
+    tell(page, "Ann leads Bob; Bob sits with Eve Adams")
+    playwright.expect(page.locator(".answer .said strong")).to_have_text(re.compile("far|near"))
+    playwright.expect(page.locator(".asked-row").first).to_contain_text("What is")
+    playwright.expect(page.locator(".edge .label").first).to_have_text("leads")
+    assert "f=Bob~sits+with~Eve+Adams" in page.url
+    tell(page, "What is Bob to Eve Adams?")
+    playwright.expect(page.get_by_label("To what")).to_have_value("Eve Adams")
+    page.get_by_role("tab", name="Attention").click()
+    playwright.expect(page.locator(".matrix thead th")).to_have_text(["through", "Ann", "Bob", "Eve Adams"])
+
+
+def test_models_without_a_view_are_named(page: Any) -> None:
+    case = CASES["node-labels"]
+    staff: Any = {**TINY, **case.settings, "epochs": 1, "progress": False, "threads": 1}
+    with serving({"bosses": et.train("node-labels", {"train": case.rows}, **staff)}) as (client, _):
+        visit(page, client)
+        playwright.expect(page.locator("#views")).to_contain_text("No view fits bosses (node-labels)")
+        visit(page, client, "docs")
+        page.locator(".operation", has_text="/predict").get_by_text("Try it").click()
+        page.get_by_role("button", name="Send").click()
+        playwright.expect(page.locator(".operation pre:visible")).to_contain_text('"answers"')
+
+
 def test_attention_of_an_edge_by_head(page: Any, client: httpx.Client) -> None:
     visit(page, client, "#family")
     answer(page, "grandson")
@@ -240,7 +301,7 @@ def test_attention_of_an_edge_by_head(page: Any, client: httpx.Client) -> None:
 
 
 def test_a_knowledge_graph(page: Any, client: httpx.Client) -> None:
-    visit(page, client, "#links?head=p0&relation=next")
+    visit(page, client, "#links?model=ring&head=p0&relation=next")
     playwright.expect(page.locator(".ranked").first.locator("li")).to_have_count(8)
     playwright.expect(page.locator(".ranked .tag")).to_have_count(1)
     playwright.expect(page.locator(".star-node")).to_have_count(5)
@@ -288,11 +349,12 @@ VIEWS = ("family", "sentence", "attention", "links")
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_wider_than_the_window(browser: Any, client: httpx.Client, view: str, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_default_timeout(WAIT)
     visit(page, client, f"#{view}")
-    page.locator(".view svg").first.wait_for(timeout=WAIT)
+    page.locator(".view svg").first.wait_for()
     if view == "family":
         page.get_by_role("button", name="Example of 10 relations").click()
-        playwright.expect(page.locator(".answer .said strong")).to_have_text("father", timeout=WAIT)
+        playwright.expect(page.locator(".answer .said strong")).to_have_text("father")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
 
@@ -305,9 +367,10 @@ def test_accessibility(browser: Any, client: httpx.Client, view: str, scheme: st
         pytest.skip("axe-core is not installed: neither axe-playwright-python nor node_modules has it")
     context = browser.new_context(color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
     page = context.new_page()
+    page.set_default_timeout(WAIT)
     visit(page, client, f"#{view}")
-    page.locator(".view svg").first.wait_for(timeout=WAIT)
-    page.wait_for_timeout(500)
+    page.locator(".view svg").first.wait_for()
+    page.wait_for_load_state("networkidle")
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     context.close()

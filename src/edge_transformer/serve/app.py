@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import HTTPException
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 
 from .. import __version__
 from ..errors import UserError, suggestion
@@ -117,12 +118,15 @@ async def received(request: Request, limits: Limits) -> bytes:
         )
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > limits.body:
-            message = f"found a body of more than {limits.body} bytes; expected at most so many"
-            raise Refused(413, message, {"Connection": "close"})
+    try:
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > limits.body:
+                message = f"found a body of more than {limits.body} bytes; expected at most so many"
+                raise Refused(413, message, {"Connection": "close"})
+    except ClientDisconnect as error:
+        raise Refused(GONE, "the client hung up") from error
     return b"".join(parts)
 
 

@@ -85,7 +85,9 @@ function sideOf(arcs, tokens) {
       if (right(a) !== right(b)) return right(a) - right(b);
       return right(a) ? heights[b.number] - heights[a.number] : heights[a.number] - heights[b.number];
     }));
-  return { arcs, spans, heights, ends, height: Math.max(0, ...heights) };
+  // How far from the middle of a token an arc ends.
+  const offset = (token, number) => (ends[token].findIndex((end) => end.number === number) - (ends[token].length - 1) / 2) * PORT;
+  return { arcs, spans, heights, ends, offset, height: Math.max(0, ...heights) };
 }
 
 export function drawArcs(parse, touch = () => {}) {
@@ -99,10 +101,10 @@ export function drawArcs(parse, touch = () => {}) {
   tokens.forEach((_, token) => {
     let left = x;
     // Room for the labels of arcs that end here.
-    for (const { arcs, spans } of sides) spans.forEach(([first, last], number) => {
+    for (const { arcs, spans, offset } of sides) spans.forEach(([first, last], number) => {
       if (last !== token) return;
       const needed = textWidth(arcs[number].label, LABEL) + 26;
-      left = Math.max(left, starts[first] + widths[first] / 2 + needed - widths[token] / 2);
+      left = Math.max(left, starts[first] + widths[first] / 2 + offset(first, number) + needed - offset(token, number) - widths[token] / 2);
     });
     starts.push(left);
     x = left + widths[token] + GAP;
@@ -113,12 +115,11 @@ export function drawArcs(parse, touch = () => {}) {
   const width = Math.ceil(x - GAP + MARGIN);
   const height = under + (below.length ? LEVEL * sides[1].height + MARGIN : 8);
   const svg = s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(tokens, [...above, ...below]) });
-  const drawn = sides.flatMap(({ arcs, heights, ends }, side) => {
+  const drawn = sides.flatMap(({ arcs, heights, offset }, side) => {
     const [base, away] = side ? [under, 1] : [foot, -1];
-    const port = (token, number) => middleOf(token) + (ends[token].findIndex((end) => end.number === number) - (ends[token].length - 1) / 2) * PORT;
     return arcs.map((_, number) => number).sort((a, b) => heights[b] - heights[a]).map((number) => {
       const { parent, child, label } = arcs[number];
-      const [from, to] = [port(parent, number), port(child, number)];
+      const [from, to] = [parent, child].map((token) => middleOf(token) + offset(token, number));
       const top = base + away * (LEVEL * heights[number] - 8);
       const corner = top - away * 10;
       const round = Math.min(10, Math.abs(to - from) / 2) * Math.sign(to - from);

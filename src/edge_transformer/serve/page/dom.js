@@ -30,7 +30,7 @@ export function textWidth(text, font) {
   return ruler.measureText(text).width;
 }
 
-export const percent = (value) => (value > 0.9995 ? "100%" : value < 0.0005 ? "0%" : `${(100 * value).toFixed(value < 0.1 || value > 0.99 ? 1 : 0)}%`);
+export const percent = (value) => (value >= 0.9995 ? "100%" : value < 0.0005 ? "0%" : `${(100 * value).toFixed(value < 0.1 || value > 0.99 ? 1 : 0)}%`);
 
 export function bars(entries, kind = "") {
   return h("ol", { class: `bars ${kind}` }, entries.map(([name, value, more]) =>
