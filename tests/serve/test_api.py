@@ -119,7 +119,7 @@ def test_several_questions_about_one_graph(client: httpx.Client, models: dict[st
     assert [each["query"] for each in found["answers"]] == several["query"]
     assert [found] == models["clutrr-small"].predict([several])
     assert len(ask(client, "clutrr-small", "predict", {**CHAIN, "query": "all"}).json()["answers"]) == 20
-    status, said = refusal(ask(client, "clutrr-small", "explain", {**CHAIN, "query": pairs}))
+    status, said = refusal(ask(client, "clutrr-small", "explain", several))
     assert (status, "query" in said) == (422, True)
     said = client.get("/v1/models/graph-labels").json()
     assert (said["asks"], said["node_labels"], said["edge_features"]) == ("graph", ["C", "O", "end"], 1)
