@@ -1,7 +1,7 @@
 """Embedding models of PyKEEN for links: each under the same CPU minutes on one core, scored by our ranking.
 
 The models, losses and regularisers are PyKEEN's. They train on all candidates at once (PyKEEN's LCWA training loop),
-with inverse relations. Each is scored on the dev facts 20 times within its budget, and ends early where a quarter of it
+with inverse relations. Each is scored on the dev facts 20 times within its budget, and ends early where a fifth of it
 brought nothing better; its best weights there are scored on the test facts, once. A record a run goes to --out; what is
 recorded already is not run again. One core runs one process; two processes may append to one file.
 
@@ -46,7 +46,7 @@ from edge_transformer.tasks.scores import Scores
 
 CHOSEN = Path(__file__).with_name("peers.json")  # settings by set and model, with the search that found them
 EVALUATIONS = 20  # on the dev facts, within the budget
-PATIENCE = 5  # so many of them in a row without a better one end a run
+PATIENCE = 4  # so many of them in a row without a better one end a run
 LOWEST_RATE = 0.02  # of the learning rate, at the end of a linear schedule
 BATCHES = 256  # facts that are ranked together
 

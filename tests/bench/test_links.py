@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from edge_transformer.bench.cases import ONE, make_cases
 from edge_transformer.bench.links import PASS, links_action, links_data, links_floor, links_pass
 from edge_transformer.bench.sizes import Configuration, Size
 from edge_transformer.bench.timing import Watch
@@ -30,3 +31,10 @@ def test_the_step_reaches_all_weights_and_the_pass_is_computed_anew() -> None:
     model._states = None
     assert model.whole()[0] is not before
     assert before.shape == (9, 9, 8)
+
+
+def test_a_pass_of_the_large_graph_is_expected_to_fit_into_8_gb() -> None:
+    """It keeps nothing for a backward pass; with what a step keeps, it would be skipped on most machines."""
+    for part, name in (("links-pass", ONE), ("links-memory", PASS)):
+        [case] = make_cases([part])
+        assert 1594**2 * 32 * 4 < case.expected_bytes(name) < 8e9

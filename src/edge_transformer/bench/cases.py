@@ -64,9 +64,10 @@ class Case:
     layers: int = 0  # 0 for the attention alone
     aims: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # reasons why names cannot be measured
+    backward: bool = True  # whether layers keep what a backward pass needs
 
     def expected_bytes(self, name: str) -> int:
-        return expected_bytes(name, self.size, self.layers)
+        return expected_bytes(name, self.size, self.layers if self.backward else 0)
 
 
 Maker = Callable[[str, Configuration, tuple[str, ...], str], Case]
@@ -164,6 +165,7 @@ def _links_pass(part: str, configuration: Configuration, engines: tuple[str, ...
         layers=configuration.layers,
         aims=dict(zip((TWO,), configuration.aims, strict=False)),
         missing={TWO: "one core"} if usable_cores() < 2 else {},
+        backward=False,
     )
 
 
@@ -176,6 +178,7 @@ def _links_memory(part: str, configuration: Configuration, engines: tuple[str, .
         lambda size, name: links_pass(replace(configuration, size=size), device),
         what=(PEAK,),
         layers=configuration.layers,
+        backward=False,
     )
 
 
@@ -239,7 +242,7 @@ PARTS: dict[str, Part] = {
     "layers": Part("a training step of whole stacks against its matrix products alone", sizes.PAPER, _layers),
     "links": Part("a training step on a knowledge graph against its products and attention", sizes.LINKS, _links),
     "links-pass": Part("one pass over a large knowledge graph, one thread and two", sizes.LINKS_LARGE, _links_pass),
-    "links-memory": Part("extra peak memory of that pass", sizes.LINKS_LARGE, _links_memory),
+    "links-memory": Part("extra peak memory of one pass over a large graph", sizes.LINKS_LARGE, _links_memory),
     "decode": Part("a batch of targets, with the edge cache and without", sizes.DECODE, _decode),
     "token": Part("one more token, with the edge cache and without, on ever larger graphs", sizes.TOKEN, _decode),
     "seq2seq": Part("a training step of an encoder-decoder against its matrix products", sizes.SEQ2SEQ, _seq2seq),
