@@ -14,6 +14,7 @@ SAID = {  # of what each prints
     "graph_classification_pyg": "with an Edge Transformer: accuracy 1.00",
     "missing_links": "the fifth above B#: G",
     "new_task": "[{'answer': 'cycle'}]",
+    "parse_relative_clauses": "2 new sentences a row: exact match 1.00",
     "parse_sentences": "like . ccomp ( x _ 2 , x _ 6 )",
     "train_relations": "As seen from Ann, Eve is turned to the left",
     "training_loop": "12 nodes: accuracy ",

@@ -166,6 +166,9 @@ class EdgeData(SplitTaskData):
         if self._train:
             how = f"have up to {self._most} labels" if self._most > 1 else "have one label at most"
             notes.append(f"train: pairs of tokens {how}, so model.edges is {self._edges()!r} unless it is set")
+        wanted = round(self._settings.augmented * len(self._train))
+        if 2 * len(self._augmented) < wanted:
+            notes.append(f"data.augmented asks for {wanted} new sentences; {len(self._augmented)} could be made")
         for split, table in self._tables.items():
             unknown = len(table.row_of_token[self._types.words[table.tokens.long()] == UNKNOWN].unique())
             rows = [
