@@ -7,7 +7,8 @@ Entities stand for themselves, a variable stands at the first of its nouns or at
 - `words`: the word that says a predicate has it as an edge to itself, `!=` too where a FILTER comes with it, and edges
   `subject` and `object` to what it says it of; without `subject`, that is the word itself. "M1 and M2 directed and
   edited M3" has 2 labels and 6 edges, and means the 4 triples of each subject with each object.
-- `chains`: as `words`, and the members of a list share the edges of the first; see `cfq_chains.py`.
+- `chains`: as `words`; the members of a list share the edges of the first (`cfq_chains.py`), and what a phrase says
+  stands at its noun (`cfq_phrases.py`).
 
 In all, `before` joins two variables whose numbers no rule tells. The sentence label `asks` is `count` or `distinct`.
 """
@@ -25,7 +26,8 @@ from ..pairs.rows import Pair
 from ..trees.cfq_words import join_possessives
 from .cfq_anchors import Anchors, Placement, Question, read_question
 from .cfq_chains import OBJECT, SUBJECT, chained, unchained
-from .cfq_queries import DISTINCT, Query, is_entity, read_query, write_query
+from .cfq_phrases import Phrases
+from .cfq_queries import DISTINCT, Query, is_entity, read_query, without_implied, write_query
 from .edges import Edge, SentenceGraph
 
 TRIPLES, WORDS, CHAINED = "triples", "words", "chains"
@@ -83,7 +85,7 @@ def graph_of(row: Row, anchors: Anchors, form: str = TRIPLES) -> CfqGraph:
     if placement is None:
         return CfqGraph(SentenceGraph(row.words, (), {}, sentence), row.text, False)
     edges = (_by_triples if form == TRIPLES else _by_words)(row.query, placement)
-    edges = chained(edges) if form == CHAINED else edges
+    edges = chained(Phrases(row.words).gathered(edges)) if form == CHAINED else edges
     edges += _order(row, placement, edges, sentence)
     graph = SentenceGraph(row.words, tuple(edges), {}, sentence)
     return CfqGraph(graph, row.text, sparql_of(graph) == row.text)
@@ -92,11 +94,13 @@ def graph_of(row: Row, anchors: Anchors, form: str = TRIPLES) -> CfqGraph:
 def sparql_of(graph: SentenceGraph) -> str | None:
     """The query of a graph of any form; None if it has none, as a predicted graph may not."""
     statements, unequal = statements_of(graph)
+    statements = without_implied(statements)
     if not statements:
         return None
     entities = {token: word for token, word in enumerate(graph.tokens) if is_entity(word)}
-    asked = 0 if graph.sentence.get(ASKS) == DISTINCT else None
-    if asked in entities or len({node for one, _, other in statements for node in (one, other)}) > MOST_NODES:
+    nodes = {node for one, _, other in statements for node in (one, other) if node is not None}
+    asked = Phrases(graph.tokens).asked_for(nodes) if graph.sentence.get(ASKS) == DISTINCT else None
+    if asked in entities or len(nodes) > MOST_NODES:
         return None
     before = [(one, other) for one, other, label in graph.edges if label == BEFORE]
     return write_query(asked, list(dict.fromkeys(statements)), unequal, entities, before)
@@ -108,7 +112,7 @@ def statements_of(graph: SentenceGraph) -> tuple[list[Triple], list[tuple[int, i
     ends: dict[str, dict[int, list[int]]] = {SUBJECT: {}, OBJECT: {}}
     statements: list[Triple] = []
     unequal: list[tuple[int, int]] = []
-    for head, dependent, label in unchained(graph.edges):
+    for head, dependent, label in Phrases(graph.tokens).spread(unchained(graph.edges)):
         if label in ends:
             ends[label].setdefault(head, []).append(dependent)
         elif label.startswith(UNEQUAL) and head != dependent:

@@ -88,11 +88,7 @@ def read_question(words: Sequence[str]) -> Question | int:
     terms = terms_of(words)
     if isinstance(terms, int):
         return terms
-    starts = [0]
-    for term in terms:
-        starts.append(starts[-1] + len(term.words))
-    heads = [start + term.head for start, term in zip(starts, terms, strict=False)]
-    nouns = [_is_noun(terms, number) for number in range(len(terms))]
+    heads, nouns = places_of_nouns(terms)
     groups: dict[int, tuple[int, ...]] = {}
     entities: dict[str, tuple[int, ...]] = {}
     mentions: list[int] = []
@@ -120,6 +116,15 @@ def read_question(words: Sequence[str]) -> Question | int:
         if term.sort in _SAYING
     }
     return Question(tuple(mentions), groups, entities, saying, asks)
+
+
+def places_of_nouns(terms: Sequence[Term]) -> tuple[list[int], list[bool]]:
+    """The place of each term, that of its head word, and whether it is a noun."""
+    starts = [0]
+    for term in terms:
+        starts.append(starts[-1] + len(term.words))
+    places = [start + term.head for start, term in zip(starts, terms, strict=False)]
+    return places, [_is_noun(terms, number) for number in range(len(terms))]
 
 
 def _is_noun(terms: Sequence[Term], number: int) -> bool:

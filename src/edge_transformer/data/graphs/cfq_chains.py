@@ -20,12 +20,12 @@ from .edges import Edge
 SUBJECT, OBJECT = "subject", "object"
 AND, TOO = "and", "too"
 CHAINS = (AND, TOO)
-_ENDS = (SUBJECT, OBJECT)
+ENDS = (SUBJECT, OBJECT)
 
 
 def chained(edges: Iterable[Edge]) -> list[Edge]:
     """Edges of the form `words`, with lists as chains."""
-    ends = {edge for edge in edges if edge[2] in _ENDS}
+    ends = {edge for edge in edges if edge[2] in ENDS}
     others = [edge for edge in edges if edge not in ends]
     coming: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for word, node, label in ends:
@@ -49,7 +49,7 @@ def unchained(edges: Sequence[Edge]) -> list[Edge]:
     """The inverse of `chained`; any edges will do, also those of a predicted graph."""
     if not any(label in CHAINS for _, _, label in edges):
         return list(edges)
-    ends = {edge for edge in edges if edge[2] in _ENDS}
+    ends = {edge for edge in edges if edge[2] in ENDS}
     going = _going_out(ends)
     for word, first in _before(edges, TOO):
         if first in going:
@@ -59,7 +59,7 @@ def unchained(edges: Sequence[Edge]) -> list[Edge]:
         coming[node].add((word, label))
     for node, first in _before(edges, AND):
         ends |= {(word, node, label) for word, label in coming.get(first, ())}
-    return sorted(ends | {edge for edge in edges if edge[2] not in (*_ENDS, *CHAINS)})
+    return sorted(ends | {edge for edge in edges if edge[2] not in (*ENDS, *CHAINS)})
 
 
 def _going_out(ends: Iterable[Edge]) -> dict[int, set[tuple[int, str]]]:
