@@ -106,3 +106,26 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
         layers = [scored[f"k={k}"]["mean_reading_layer"] for k in range(3, 11)]
         assert all(1 <= layer[name] <= 3 for layer in layers for name in ("found", "balanced"))
         assert all(4 <= layer["random"] <= 5 for layer in layers)
+
+
+def test_what_is_said_of_the_server_is_what_was_measured() -> None:
+    found, page = measured("serve"), " ".join(text_of("docs/serve.md").split())
+    speed, endure, fuzz, browser = (found[name] for name in ("speed", "endure", "fuzz", "page"))
+    for people, size, connections in ((3, "smallest", 64), (6, "small", 8), (6, "small", 64), (20, "large", 64)):
+        both = [
+            next(row for row in speed[size][how] if row["connections"] == connections)
+            for how in ("batched", "one by one")
+        ]
+        rates = [row["requests_per_second"] for row in both]
+        told = " | ".join([*(f"{rate:,.0f}" for rate in rates), f"{rates[0] / rates[1]:.1f}"])
+        slow = " | ".join(f"{row['p99_ms']:,.0f} ms" for row in both)
+        assert f"| {people} | {connections} | {told} | {slow} |" in page
+    assert endure["lost"] == 0
+    assert f"memory at the end {endure['memory_growth_percent']:.1f} % above" in page
+    assert (fuzz["failed"], "500" in fuzz["statuses"]) == (0, False)
+    assert f"{fuzz['bodies']:,} mutated bodies" in page
+    assert f"none took longer than {fuzz['slowest_seconds']:.1f} s" in page
+    files = speed["page"]
+    assert f"{browser['bytes'] / 1000:.0f} kB as sent, in {files['files']} files that take {files['ms']:.0f} ms" in page
+    load, change = (browser[name]["median"] for name in ("load_ms", "answer_after_change_ms"))
+    assert f"loaded after {load:.0f} ms, and an answer follows a removed edge after {change:.0f} ms" in page

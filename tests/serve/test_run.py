@@ -53,7 +53,10 @@ def test_mistakes_of_the_command_are_told_before_models_are_loaded() -> None:
     for name, value in (("kilobytes", 0), ("queue", 0), ("gather_ms", -1.0), ("seconds", 1e9)):
         with pytest.raises(UserError, match=name):
             Limits(**{name: value})  # type: ignore[arg-type]
-    open_socket("127.0.0.1", 0).close()
+    with open_socket("127.0.0.1", 0) as opened:
+        assert opened.proto == socket.IPPROTO_TCP, (
+            "asyncio sends small answers at once only where it knows the protocol"
+        )
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name != "posix", reason="no SIGTERM here")

@@ -61,8 +61,10 @@ def is_loopback(host: str) -> bool:
 def open_socket(host: str, port: int) -> socket.socket:
     """Bind; what the system says against it is an error of the user's."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        opened = socket.socket(family)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol: asyncio sends at once (TCP_NODELAY) only where it knows that this is TCP. Else each answer
+        # waits 40 ms for the client to confirm its header.
+        opened = socket.socket(family, kind, protocol)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
     except OSError as error:
