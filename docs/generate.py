@@ -401,8 +401,7 @@ def link_explanations() -> str:
         for what in ("changed", "lost"):
             shown = [f"{100 * of[f'{kind}_{what}']:.1f}" for kind in kinds]
             about = {"changed": "answers changed", "lost": "probability lost"}[what]
-            named = " ".join(filter(None, (data["name"], data.get("split"))))
-            rows.append((f"`{named}`", links, f"{of['named_facts']:.1f}", about, *shown))
+            rows.append((f"`{data['name']}`", links, f"{of['named_facts']:.1f}", about, *shown))
     head = ("data", "links", "facts a link", "in percent", *kinds)
     return f"{''.join(commands)}\n{table(head, rows, ' rr rrrrr')}"
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SETS = {"nations": "Nations", "kinship": "Kinship", "umls": "UMLS"}
 OURS = {"nations": "links/nations", "kinship": "links/cpu", "umls": "links/cpu"}
+NAMES = ("Edge Transformer", "TransE", "DistMult", "ComplEx", "RotatE", "ConvE", "TuckER")
 SCORES = ("MRR", "Hits@1", "Hits@10")
 ENOUGH = 0.95  # of our CPU minutes, that a peer's run must have had
 
@@ -117,7 +118,19 @@ def figure() -> Figure:
             axes.set_title(SETS[name], loc="left", fontsize=11.5, fontweight="bold", pad=10)
             axes.set_xlabel("CPU minutes until the weights that are scored", color=GREY)
         drawn.axes[0].set_ylabel("filtered MRR, test facts", color=GREY)
-        drawn.tight_layout(w_pad=2.5)
+        marks = {  # of all panels, each model once
+            name: mark for axes in drawn.axes for mark, name in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        shown = [name for name in NAMES if name in marks]
+        drawn.legend(
+            [marks[name] for name in shown],
+            shown,
+            loc="lower center",
+            ncol=2 * len(sets) + 1,
+            frameon=False,
+            fontsize=9,
+        )
+        drawn.tight_layout(w_pad=2.5, rect=(0, 0.03 + 0.14 / len(sets), 1, 1))
     return drawn
 
 
@@ -130,16 +143,14 @@ def _panel(axes: Axes, models: Sequence[Compared]) -> None:
     axes.set_xscale("log")
     axes.set_ylim(low, 100 + 0.03 * (100 - low))
     in_percent(axes.yaxis, low)
-    names = ("Edge Transformer", "TransE", "DistMult", "ComplEx", "RotatE", "ConvE", "TuckER")
     for each in models:
-        place = names.index(each.name)
+        place = NAMES.index(each.name)
         at, value, ours = statistics.fmean(each.minutes), each.mean("MRR"), place == 0
         marks = {"color": COLOURS[place], "marker": MARKERS[place], "markersize": 8 if ours else 6}
         axes.errorbar(at, value, yerr=each.error("MRR") or 0, linestyle="none", label=each.name, capsize=3, **marks)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     plain_axes(axes, values="y")
-    axes.legend(loc="lower right", frameon=False, fontsize=8.5)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Embedding models of PyKEEN for links: each under the same CPU minutes on one core, scored by our ranking.
 
 The models, losses and regularisers are PyKEEN's. They train on all candidates at once (PyKEEN's LCWA training loop),
-with inverse relations. Each is scored on the dev facts 20 times within its budget, and ends early where a fifth of it
-brought nothing better; its best weights there are scored on the test facts, once. A record a run goes to --out; what is
-recorded already is not run again. One core runs one process; two processes may append to one file.
+with inverse relations. Each is scored on the dev facts up to 20 times within its budget, more often at first, and ends
+early where a fifth of it brought nothing better; its best weights there are scored on the test facts, once. A record a
+run goes to --out; what is recorded already is not run again. One core runs one process; two processes may append to
+one file.
 
     python experiments/links/peers.py --data data/knowledge_graphs/{nations,kinship,umls} --minutes 5
     python experiments/links/peers.py --data data/knowledge_graphs/umls --models ComplEx --minutes 2 --seeds 1
@@ -45,8 +46,8 @@ from edge_transformer.tasks.links.scores import DIRECTIONS, known_answers, ranki
 from edge_transformer.tasks.scores import Scores
 
 CHOSEN = Path(__file__).with_name("peers.json")  # settings by set and model, with the search that found them
-EVALUATIONS = 20  # on the dev facts, within the budget
-PATIENCE = 4  # so many of them in a row without a better one end a run
+EVALUATIONS = 20  # on the dev facts: number k of them when the share (k / 20)^2 of the budget is used
+PATIENCE = 0.2  # a run ends where so much of its budget brought nothing better
 LOWEST_RATE = 0.02  # of the learning rate, at the end of a linear schedule
 BATCHES = 256  # facts that are ranked together
 
@@ -235,7 +236,6 @@ def train(name: str, graph: Graph, settings: Settings, seed: int, minutes: float
     best: Run | None = None
     weights: dict[str, Tensor] = {}
     curve: list[list[float]] = []
-    waited = 0
     model.train()
     for epoch, part in batches(len(questions), settings["batch"], seed):
         optimizer.zero_grad()
@@ -249,7 +249,7 @@ def train(name: str, graph: Graph, settings: Settings, seed: int, minutes: float
         if settings["schedule"] == "linear":
             for group in optimizer.param_groups:
                 group["lr"] = rate * max(LOWEST_RATE, 1 - used)
-        if used < min(1.0, (len(curve) + 1) / EVALUATIONS):
+        if used < min(1.0, ((len(curve) + 1) / EVALUATIONS) ** 2):
             continue
         if not math.isfinite(loss.item()):
             break
@@ -258,10 +258,7 @@ def train(name: str, graph: Graph, settings: Settings, seed: int, minutes: float
         show(f"{graph.name} {name} seed {seed}: {used:.0%} of {minutes:g} minutes, dev MRR {dev['MRR']:.3f}")
         if best is None or dev["MRR"] > best.dev["MRR"]:
             best, weights = Run(model, dev, used * minutes, epoch, 0.0, curve), deepcopy(model.state_dict())
-            waited = 0
-        else:
-            waited += 1
-        if used >= 1 or waited == PATIENCE:
+        if used >= 1 or used - best.best_at / minutes > PATIENCE:
             break
     if best is None:
         raise UserError(f"{name} on {graph.name}: found no finite loss with {canonical_json(settings)}")

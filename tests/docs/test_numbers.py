@@ -86,7 +86,7 @@ def test_streamed_rows_are_loaded_much_faster_than_they_are_trained_on() -> None
 
 def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     lines = (ROOT / "benchmarks/explanations.jsonl").read_text(encoding="utf-8").splitlines()
-    small, best = (json.loads(line)["scores"] for line in lines)
+    small, best, links = (json.loads(line)["scores"] for line in lines)
     page = text_of("docs/explain.md")
     lengths = range(5, 11)
 
@@ -98,6 +98,9 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     for k in range(3, 11):
         rules = [percent(small, k, f"{of}known_rules") for of in ("", "balanced_", "random_")]
         assert rules[0] == max(rules)
+    of_links = links["fractions"]
+    assert of_links["gradient_changed"] > of_links["named_changed"] > 2 * of_links["near_changed"]
+    assert of_links["explained"] == 5 / 8
     changed = {of: sum(small[f"k={k}"]["sums"][of]["changed"] for k in lengths) for of in ("found", "random")}
     assert f"{changed['found'] / changed['random']:.1f} times as many answers change without the proof" in page
     rules = [percent(best, k, "known_rules") for k in range(3, 11)]

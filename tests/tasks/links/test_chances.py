@@ -12,7 +12,7 @@ import torch
 import edge_transformer as et
 from edge_transformer.data.links.graph import HEAD, TAIL, fact_numbers
 from edge_transformer.tasks.links.chances import _logistic, chances, chances_between, fit_chances, link_logs
-from link_cases import link_model
+from link_cases import RING, link_model, network_of
 from links_of_rules import HELD_OUT, transitive
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -93,6 +93,16 @@ def test_chances_between_two_nodes_are_those_of_all_links(nodes: int) -> None:
         found = chances_between(model, head, tail)
         of_all = [chances(whole, logs)[head, tail] for _, logs in link_logs(whole, range(len(whole.relations)))]
         assert torch.allclose(found, torch.stack(of_all), atol=1e-5)
+
+
+def test_chances_of_relations_on_a_large_graph_take_one_neighbourhood() -> None:
+    model = link_model([*RING, ["p7", "next", "p8"], ["p8", "next", "p9"]], nodes=8, whole=0)
+    passes: list[int] = []
+    network_of(model).register_forward_hook(lambda *_: passes.append(1))
+    assert not model.sees_whole_graph()
+    found = chances_between(model, 0, 5)
+    assert passes == [1]
+    assert float(found.sum()) == pytest.approx(1.0)
 
 
 def test_relations_that_a_node_does_not_have_are_not_probable() -> None:

@@ -62,7 +62,13 @@ def chances(model: LinkModel, logs: Tensor) -> Tensor:
 
 
 def chances_between(model: LinkModel, head: int, tail: int) -> Tensor:
-    """The chances of all relations between two nodes: `[relations]`."""
+    """The chances of all relations between two nodes: `[relations]`.
+
+    On a graph that is answered by neighbourhoods these are the probabilities of the relations if there is a link: to
+    compare with all other tails and heads would take thousands of neighbourhoods.
+    """
+    if not model.sees_whole_graph():
+        return model.relations_between(head, tail).exp()
     every = torch.arange(len(model.relations))
     ends = torch.tensor([head, tail])
     forth = model.scores(ends[:1].expand(len(every)), every, True).div(model.temperature).log_softmax(-1)[:, tail]
