@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "cogs-small"
 MOST_SAVED = 200  # sentences of a .html file
+ENHANCED_AT_ONCE = 200  # sentences of a CoNLL-U file
 PIPE_WIDTH = 160  # width of a diagram without a terminal
 
 Tokens = tuple[str, ...]
@@ -115,7 +117,8 @@ def parse(
 
     Lines of standard input, or of a file, are sentences or objects such as {"tokens": ["Emma", "ran", "."]}. Each line
     is answered as it arrives, with a line of JSON, or with a diagram if it is typed. A dependency parser answers in
-    CoNLL-U instead; it also reads CoNLL-U, and keeps everything but the trees.
+    CoNLL-U instead; it also reads CoNLL-U, and keeps everything but the trees. A parser of enhanced dependencies
+    reads CoNLL-U from a .conllu file, and keeps everything but the column DEPS and empty nodes.
 
     Examples:
 
@@ -147,7 +150,10 @@ def parse(
     parser = _load(model, threads, tree, trust or ())
     makes_trees = _makes_trees(parser)
     if source is not None and source.suffix == ".conllu" and not makes_trees:
-        raise UserError(f"{source}: found CoNLL-U; expected a model of dependency trees with --model to go with it")
+        if not _makes_edges(parser):
+            raise UserError(f"{source}: found CoNLL-U; expected a model of dependency trees with --model to go with it")
+        _print_enhanced(parser, source)
+        return
     if form is None:
         form = Format.diagram if sentence is not None or typed else Format.conllu if makes_trees else Format.json
     form = Format.json if as_json else form
@@ -158,8 +164,8 @@ def parse(
         raise UserError(f"--format conllu: found a {type(parser).__name__}; expected a model of dependency trees")
     # Progress bars of rich replace sys.stdout while they are shown; answers must go to the real one.
     out = sys.stdout
-    if form is Format.conllu and isinstance(out, TextIOWrapper):
-        out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # CoNLL-U has no other encoding
+    if form is Format.conllu:
+        _write_utf8(out)
     if sentence is not None:
         [answer] = map(finished, parser.parse([sentence.strip()]))
         _print(_written(answer, form, ascii_only), out)
@@ -210,6 +216,32 @@ def _load(name: str, threads: int | None, tree: bool, trust: Iterable[str]) -> P
 def _makes_trees(parser: Parser) -> bool:
     """Whether a model is a dependency parser."""
     return callable(getattr(parser, "parse_stream", None))
+
+
+def _write_utf8(out: TextIO) -> None:
+    """CoNLL-U has no other encoding."""
+    if isinstance(out, TextIOWrapper):
+        out.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _makes_edges(parser: Parser) -> bool:
+    """Whether a model's graphs have any number of edges, and no text, as enhanced dependencies have none."""
+    from ..tasks.graphs.edge_model import EdgeParser
+
+    return isinstance(parser, EdgeParser) and not parser.text
+
+
+def _print_enhanced(parser: Parser, source: Path) -> None:
+    """Print the sentences of a CoNLL-U file with predicted enhanced dependencies."""
+    from ..data.graphs.enhanced import with_enhanced
+    from ..data.trees.conllu import read_conllu
+
+    _write_utf8(sys.stdout)
+    sentences = read_conllu(source, trees=False)
+    while some := list(islice(sentences, ENHANCED_AT_ONCE)):
+        for sentence, answer in zip(some, parser.parse([each.words for each in some]), strict=True):
+            graph = cast("Parse", answer).graph
+            print(with_enhanced(sentence, cast(SentenceGraph, graph)).text.removesuffix("\n"))
 
 
 @contextmanager

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import edge_transformer as et
+from edge_transformer.cli.app import app
 from edge_transformer.data.graphs.edge_folder import read_sentence_folder
 from edge_transformer.data.graphs.edges import SentenceGraph
-from edge_transformer.data.graphs.enhanced import enhanced_graph, enhanced_scores
+from edge_transformer.data.graphs.enhanced import enhanced_graph, enhanced_scores, with_enhanced
 from edge_transformer.data.trees.conllu import read_conllu
 from edge_transformer.errors import UserError
 from slog_sentences import Speaker
@@ -104,6 +106,7 @@ def test_enhanced_dependencies_are_scored_as_the_shared_tasks_do(tmp_path: Path)
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.conllu").write_text(text * (20 if split == "train" else 2))
     model = train_parser(tmp_path, preset="ewt-enhanced/cpu")
+    model.save(tmp_path / "parser")
     scores = model.record.metrics
     assert scores["test"] == scores["test ELAS"] == pytest.approx(scores["test edges F1"])
     assert scores["test EULAS"] >= scores["test ELAS"]
@@ -112,6 +115,12 @@ def test_enhanced_dependencies_are_scored_as_the_shared_tasks_do(tmp_path: Path)
     found = [SentenceGraph.from_json(row) for row in model.predict([graph.tokens for graph in gold])]
     assert enhanced_scores(gold, found)["ELAS"] == pytest.approx(scores["test ELAS"])
     assert et.evaluate(model, tmp_path / "dev.conllu", progress=False)["dev"] == scores["dev"]
+    command = ["parse", "--model", str(tmp_path / "parser"), "--input", str(tmp_path / "test.conllu")]
+    written = CliRunner().invoke(app, command)
+    assert written.exit_code == 0, written.output
+    sentences = read_conllu(tmp_path / "test.conllu", trees=False)
+    expected = [with_enhanced(*each).text for each in zip(sentences, found, strict=True)]
+    assert written.output.strip() == "".join(expected).strip()
 
 
 def test_trees_alone_are_no_graphs(tmp_path: Path) -> None:

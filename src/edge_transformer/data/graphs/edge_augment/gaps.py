@@ -1,8 +1,8 @@
 """Augmentation of sentence graphs: clauses with a gap, made of whole clauses.
 
-    the cake that Ann ate          the head of `ate` before a clause that lacks it
-    Bob said that Cem gave the cake to Ann
-    the cake that Cem gave the cake to      ... less `Ann`, whose edge then leads to the filler
+    Eve saw the cat that Ann fed .              the cat, a filler, before a clause that lacks it
+    Cem gave the cake to Bob .                  a whole clause, with the phrase `Bob`
+    Eve saw the cat that Cem gave the cake to . the new sentence: edges to `Bob` lead to the cat
 
 A filler is a token before a clause, and below its top, whose place in the clause is empty. A new sentence has another
 clause there: a whole one, less a phrase, whose edges then lead to the filler. Whether the gap comes first or later in
