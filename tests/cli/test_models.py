@@ -35,7 +35,8 @@ def test_one_model_shows_its_card_and_its_record() -> None:
     assert run("models", "cogs-small").out == model_card("cogs-small")
     assert json.loads(run("models", "cogs-small", "--json").out)["preset"] == "cogs/best"
     assert (
-        refused("models", "huge") == "huge: no bundled model; expected one of clutrr-small, cogs-small, relatives-small"
+        refused("models", "huge")
+        == "huge: no bundled model; expected one of cfq-small, clutrr-small, cogs-small, relatives-small"
     )
 
 
