@@ -2,7 +2,7 @@
 
     python experiments/links/compare.py   # writes docs/images/link-peers.svg; `python docs/generate.py` the table
 
-Runs count that had at least our CPU minutes.
+Runs count that were given at least our CPU minutes; they may have ended early.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETS = {"nations": "Nations", "kinship": "Kinship", "umls": "UMLS"}
 OURS = {"nations": "links/nations", "kinship": "links/cpu", "umls": "links/cpu"}
 NAMES = ("Edge Transformer", "TransE", "DistMult", "ComplEx", "RotatE", "ConvE", "TuckER")
 SCORES = ("MRR", "Hits@1", "Hits@10")
-ENOUGH = 0.95  # of our CPU minutes, that a peer's run must have had
+ENOUGH = 0.95  # of our CPU minutes, that a run of a peer must have been given
 
 
 @dataclass(frozen=True)
