@@ -104,14 +104,14 @@ class GraphHeads(nn.Module):
 
 
 def _make_rare(head: nn.Module, form: LabelForm) -> None:
-    """Make edges improbable by the biases of their logits."""
-    if isinstance(head, Biaffine | BiaffineLabelHead):
-        bias = (head.arcs if isinstance(head, BiaffineLabelHead) else head).weight[:, -1, -1]
+    """Make edges improbable by the biases of their logits, and so each label of an edge that may have several."""
+    if isinstance(head, BiaffineLabelHead):
+        first, labels = head.arcs.weight[:, -1, -1], head.labels.weight[:, -1, -1]
     else:
-        assert isinstance(head, EdgeLabelHead | NodeLabelHead)
-        bias = head.classifier.bias
+        assert isinstance(head, Biaffine | EdgeLabelHead | NodeLabelHead)
+        bias = head.weight[:, -1, -1] if isinstance(head, Biaffine) else head.classifier.bias
+        first, labels = bias[: form.apart], bias[form.apart :]
     with torch.no_grad():
-        if form.apart:
-            bias[0] = -RARE if form.factored else RARE
-        else:
-            bias.fill_(-RARE)
+        first.fill_(-RARE if form.factored else RARE)
+        if form.several:
+            labels.fill_(-RARE)
