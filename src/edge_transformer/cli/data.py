@@ -143,7 +143,9 @@ def derive(
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)],
     form: Annotated[
         str,
-        typer.Option(help="cfq-graphs: triples, words (what each word says, and of what) or chains (lists said once)."),
+        typer.Option(
+            help="cfq-graphs: triples, words (what each says, and of what), chains (lists said once), trees (with syntax)."
+        ),
     ] = "chains",
     split: Annotated[
         str | None, typer.Option(help="cfq-graphs: which split of the official files, such as mcd1.")

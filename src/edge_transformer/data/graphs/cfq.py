@@ -1,6 +1,6 @@
 """CFQ's questions with their queries as graphs over the words of the question, and back to the query.
 
-Entities stand for themselves, a variable stands at the first of its nouns or at the wh-word. There are three forms:
+Entities stand for themselves, a variable stands at the first of its nouns or at the wh-word. There are four forms:
 
 - `triples`: an edge from subject to object for each triple, labelled with its predicate; `!=` for a FILTER, `!= 2` for
   two of them; what is said of one node alone (`a film.actor`) is an edge to itself.
@@ -9,6 +9,8 @@ Entities stand for themselves, a variable stands at the first of its nouns or at
   edited M3" has 2 labels and 6 edges, and means the 4 triples of each subject with each object.
 - `chains`: as `words`; the members of a list share the edges of the first (`cfq_chains.py`), and what a phrase says
   stands at its noun (`cfq_phrases.py`).
+- `trees`: as `chains`, and beside it the dependency tree of the question by our own grammar (`../trees/cfq.py`), which
+  reads no query, with labels such as `tree nsubj`. A model learns it too; the query does not need it.
 
 In all, `before` joins two variables whose numbers no rule tells. The sentence label `asks` is `count` or `distinct`.
 """
@@ -17,12 +19,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from ...errors import DataError
 from ..pairs.cfq import question_words
 from ..pairs.rows import Pair
+from ..trees.cfq import CfqParser, NotCovered
 from ..trees.cfq_words import join_possessives
 from .cfq_anchors import Anchors, Placement, Question, read_question
 from .cfq_chains import OBJECT, SUBJECT, chained, unchained
@@ -30,10 +34,11 @@ from .cfq_phrases import Phrases
 from .cfq_queries import DISTINCT, Query, is_entity, read_query, without_implied, write_query
 from .edges import Edge, SentenceGraph
 
-TRIPLES, WORDS, CHAINED = "triples", "words", "chains"
-FORMS = (TRIPLES, WORDS, CHAINED)
+TRIPLES, WORDS, CHAINED, WITH_TREES = "triples", "words", "chains", "trees"
+FORMS = (TRIPLES, WORDS, CHAINED, WITH_TREES)
 ASKS = "asks"  # the label of the sentence
 BEFORE, UNEQUAL = "before", "!="
+TREE = "tree "  # before the relations of a dependency tree
 MOST_NODES = 64  # in a query that is written; CFQ has 10
 
 Triple = tuple[int, str, int | None]  # subject, label, object; by their words
@@ -85,8 +90,9 @@ def graph_of(row: Row, anchors: Anchors, form: str = TRIPLES) -> CfqGraph:
     if placement is None:
         return CfqGraph(SentenceGraph(row.words, (), {}, sentence), row.text, False)
     edges = (_by_triples if form == TRIPLES else _by_words)(row.query, placement)
-    edges = chained(Phrases(row.words).gathered(edges)) if form == CHAINED else edges
+    edges = chained(Phrases(row.words).gathered(edges)) if form in (CHAINED, WITH_TREES) else edges
     edges += _order(row, placement, edges, sentence)
+    edges += _tree(row.words) if form == WITH_TREES else []
     graph = SentenceGraph(row.words, tuple(edges), {}, sentence)
     return CfqGraph(graph, row.text, sparql_of(graph) == row.text)
 
@@ -112,7 +118,8 @@ def statements_of(graph: SentenceGraph) -> tuple[list[Triple], list[tuple[int, i
     ends: dict[str, dict[int, list[int]]] = {SUBJECT: {}, OBJECT: {}}
     statements: list[Triple] = []
     unequal: list[tuple[int, int]] = []
-    for head, dependent, label in Phrases(graph.tokens).spread(unchained(graph.edges)):
+    edges = [edge for edge in graph.edges if not edge[2].startswith(TREE)]
+    for head, dependent, label in Phrases(graph.tokens).spread(unchained(edges)):
         if label in ends:
             ends[label].setdefault(head, []).append(dependent)
         elif label.startswith(UNEQUAL) and head != dependent:
@@ -146,6 +153,20 @@ def as_triples(graph: SentenceGraph) -> SentenceGraph:
     edges += [(*pair, UNEQUAL if count == 1 else f"{UNEQUAL} 2") for pair, count in Counter(unequal).items()]
     edges += [edge for edge in graph.edges if edge[2] == BEFORE]
     return SentenceGraph(graph.tokens, tuple(edges), {}, graph.sentence, graph.group)
+
+
+def _tree(words: Sequence[str]) -> list[Edge]:
+    """The arcs of a question's dependency tree; none where the grammar does not cover it."""
+    try:
+        arcs = _parser().parse(words).arcs()
+    except NotCovered:
+        return []
+    return [(head - 1, word, TREE + relation) for word, (head, relation) in enumerate(arcs) if head]
+
+
+@cache
+def _parser() -> CfqParser:
+    return CfqParser()  # it keeps the trees of what it has seen
 
 
 def _by_triples(query: Query, placement: Placement) -> list[Edge]:

@@ -52,7 +52,7 @@ MOST_SPREADS = 300  # ways looked at to spread statements of one label over word
 
 _NOUNS = frozenset({KIND, ROLE, KIND_OR_ROLE})
 _SAYING = frozenset({ADJECTIVE, BASE, PAST, PARTICIPLE, PAST_OR_PARTICIPLE, STAR, WHO}) | _NOUNS
-_BEFORE_NOUNS = frozenset({POSSESSIVE, A, ADJECTIVE, WHOSE}) | _NOUNS
+_BEFORE_NOUNS = frozenset({POSSESSIVE, A, ADJECTIVE, WHOSE, WHAT, WHICH}) | _NOUNS
 
 
 class Question(NamedTuple):
