@@ -144,7 +144,7 @@ def derive(
     form: Annotated[
         str,
         typer.Option(
-            help="cfq-graphs: triples, words (what each says, and of what), chains (lists said once), trees (with syntax)."
+            help="cfq-graphs: triples, words (who says what of whom), chains (lists said once) or trees (with syntax)."
         ),
     ] = "chains",
     split: Annotated[
