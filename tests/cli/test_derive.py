@@ -104,7 +104,7 @@ def test_questions_and_queries_become_graphs(
     ("options", "message"),
     [
         (("cfq-graphs", "--form=words"), "train.tsv:2: found the conjunct 'M0 OPTIONAL"),
-        (("cfq-graphs", "--form=trees"), "--form bushes: found no such form; expected triples or words"),
+        (("cfq-graphs", "--form=bushes"), "--form bushes: found no such form; expected triples or words"),
         (("cfq-graphs", "--questions=other"), "--questions: found 2 of them; expected one folder"),
         (("cfq-dependencies", "--form=words"), "--form: found it with cfq-dependencies"),
     ],
