@@ -135,7 +135,7 @@ def figure() -> Figure:
 
 
 def _panel(axes: Axes, models: Sequence[Compared]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     from edge_transformer.draw.style import COLOURS, MARKERS, in_percent, lowest, plain_axes
 
@@ -148,6 +148,7 @@ def _panel(axes: Axes, models: Sequence[Compared]) -> None:
         at, value, ours = statistics.fmean(each.minutes), each.mean("MRR"), place == 0
         marks = {"color": COLOURS[place], "marker": MARKERS[place], "markersize": 8 if ours else 6}
         axes.errorbar(at, value, yerr=each.error("MRR") or 0, linestyle="none", label=each.name, capsize=3, **marks)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     plain_axes(axes, values="y")
