@@ -146,7 +146,7 @@ def derive(
         typer.Option(
             help="cfq-graphs: triples, words (who says what of whom), chains (lists said once) or trees (with syntax)."
         ),
-    ] = "chains",
+    ] = "trees",
     split: Annotated[
         str | None, typer.Option(help="cfq-graphs: which split of the official files, such as mcd1.")
     ] = None,

@@ -13,7 +13,7 @@ from ...errors import UserError
 from ...io.files import replacing_together
 from ..pairs.folder import PairFiles, pair_files
 from ..pairs.rows import Pair
-from .cfq import BEFORE, CHAINED, CfqGraph, graph_of, learn_anchors, read_row
+from .cfq import BEFORE, WITH_TREES, CfqGraph, graph_of, learn_anchors, read_row
 from .cfq_anchors import ROUNDS_OF_PLACES, SAMPLE
 
 DESCRIPTION_FILE = "derived.json"
@@ -81,7 +81,7 @@ def read_cfq_pairs(source: str | Path, split: str | None = None, progress: Progr
 
 
 def derive_graphs(
-    data: CfqPairs, folder: str | Path, form: str = CHAINED, progress: Progress | None = None
+    data: CfqPairs, folder: str | Path, form: str = WITH_TREES, progress: Progress | None = None
 ) -> dict[str, Account]:
     """Write train.jsonl, dev.jsonl and test.jsonl with a graph and its query a line, and return their counts.
 
