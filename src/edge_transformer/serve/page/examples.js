@@ -12,10 +12,18 @@ export const EXAMPLES = [
   {"edges": [["Harold", "son", "Douglas"], ["Douglas", "sister", "Grace"], ["Grace", "brother", "Walter"], ["Walter", "brother", "Steven"], ["Steven", "mother", "Jessica"], ["Jessica", "sister", "Rose"], ["Rose", "son", "Louis"], ["Louis", "aunt", "Anna"], ["Anna", "sister", "Amy"], ["Amy", "father", "Victor"]], "query": ["Harold", "Victor"], "target": "father"},
 ];
 
-export const SENTENCES = [
-  "A cat liked that the boy ran .",
-  "The dog on a TV saw Liam .",
-  "Emma wanted to eat .",
-  "The girl gave Noah a cake in the house .",
-  "A rose was helped by a frog .",
-];
+// By the field of the text that a parser makes; the first ones are those of the first parser on the page.
+export const SENTENCES = {
+  logical_form: [
+    "A cat liked that the boy ran .",
+    "The dog on a TV saw Liam .",
+    "Emma wanted to eat .",
+    "The girl gave Noah a cake in the house .",
+    "A rose was helped by a frog .",
+  ],
+  sparql: [
+    "Did M1 marry M0 's sequel 's writer",
+    "Who directed and edited M1 and M2",
+    "Which French actor did M0 employ",
+  ],
+};

@@ -1,5 +1,6 @@
 // The playground: its views, the model of each, and the address that holds their state.
 
+import { SENTENCES } from "./examples.js";
 import * as address from "./address.js";
 import { Attention } from "./attention.js";
 import { Refused, ask, get, onState, setToken } from "./client.js";
@@ -24,7 +25,8 @@ const made = new Map(); // view and model -> view
 let [models, current] = [[], "family"];
 const chosen = {}; // view -> name of its model
 
-const fits = (view) => models.filter(VIEWS.find(([name]) => name === view)[2]);
+const first = (model) => Object.keys(SENTENCES).indexOf(model.text?.field) === 0; // before other parsers
+const fits = (view) => models.filter(VIEWS.find(([name]) => name === view)[2]).sort((one, other) => first(other) - first(one));
 const changed = () => address.write({ view: current, model: chosen[current], ...now()?.state() });
 const now = () => made.get(`${current} ${chosen[current]}`);
 

@@ -47,8 +47,8 @@ export function textParts(text, tokens) {
 
 export class Sentence {
   // source: parse(text); model.text: what is rebuilt from its graphs, if anything; `fixed` sentences are chosen from `texts`.
-  constructor(model, source, changed, texts = SENTENCES, fixed = false) {
-    Object.assign(this, { model, source, changed, text: texts[0], parse: null });
+  constructor(model, source, changed, texts = SENTENCES[model.text?.field] ?? [], fixed = false) {
+    Object.assign(this, { model, source, changed, text: texts[0] ?? "", parse: null });
     this.drawing = h("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "The graph of the sentence" });
     this.form = h("p", { class: "form" });
     this.tags = h("p", { class: "tags", hidden: true });
@@ -61,7 +61,7 @@ export class Sentence {
       this.text = this.input.value;
       ask();
     };
-    const known = fixed || model.text?.field === "logical_form"; // other models were trained on other words
+    const known = fixed || texts.length > 0; // other models were trained on other words
     const examples = h("div", { class: "chips wide", role: "group", "aria-label": fixed ? "Sentences" : "Examples", hidden: !known }, texts.map((text) =>
       h("button", { type: "button", onclick: () => this.set(text) }, text)));
     const copies = h("div", { class: "row" }, ["SVG", "PNG", "JSON"].map((kind) => h("button", { type: "button", class: "quiet", onclick: () => this.copy(kind) }, `Copy ${kind}`)), this.said);
